@@ -104,6 +104,7 @@ def test_what_a_file_made_can_be_switched_and_removed(shell: Shell) -> None:
     assert shell.run("services", "show", "shop").code == 2
 
 
+@pytest.mark.req("AD-08")
 def test_templates_become_services_and_tools(shell: Shell) -> None:
     """What is made keeps its template's id, and does not notice when that is archived."""
     actions(shell)

@@ -152,6 +152,9 @@ async def test_a_manual_step_waits_for_a_person_and_no_answer_of_an_agent_counts
         await raven.processes.save(process(asked), by=LOCAL)
         waiting = await ran(raven, "buy", "waiting")
         (wait,) = waiting.waits
+        assert [(run.run_id, asked.place) for run, asked in await raven.runs.waiting("default")] == [
+            (waiting.run.run_id, wait.place)
+        ]
         assert wait.question["inputs"] == {"item": "hat"}
         with pytest.raises(PolicyViolation):
             await raven.runs.answer(waiting.run.run_id, wait.place, True, by=AGENT)
@@ -164,6 +167,9 @@ async def test_a_manual_step_waits_for_a_person_and_no_answer_of_an_agent_counts
     assert ended.error is not None
     assert ended.error["code"] == "STEP_REFUSED"
     assert ended.error["message"].startswith("step put__refused ")
+    needless = step("put", "reserve", interactionMode="manual", required=False, condition="{step.item} == 'cap'")
+    await raven.processes.save(process(needless), by=LOCAL)
+    assert (await ran(raven, "buy", "waiting", "succeeded", "failed")).waits == ()
 
 
 async def test_a_fork_from_a_step_does_all_of_that_step_anew(raven: TwinRaven, shop: Shop) -> None:
@@ -229,27 +235,31 @@ async def test_a_step_that_takes_too_long_fails_and_an_optional_one_is_left_out(
 
 @pytest.mark.req("AD-11")
 async def test_a_parallel_step_waits_for_what_it_depends_on(raven: TwinRaven) -> None:
-    """It begins when that has ended, also where nothing of it is used; what depends on nothing begins at once."""
+    """It begins when that has ended, and not later, though nothing of it is used; else it begins at once."""
     ended: list[str] = []
+    gate = asyncio.Event()
 
     @tool(effect="read")
     async def tick(item: str) -> str:
-        """Take a while if it is the first."""
+        """Take a while if it is the first, and if it is the one between, until the one after has ended."""
         await asyncio.sleep(0.3 if item == "first" else 0)
+        if item == "between":
+            await gate.wait()
         ended.append(item)
+        if item == "after":
+            gate.set()
         return item
 
     raven.functions.add(tick)
     steps = [
         step("first", "tick", inputs={"item": "first"}, mode="parallel"),
         step("beside", "tick", inputs={"item": "beside"}, mode="parallel"),
-        step("between", "tick", inputs={"item": "between"}),
+        step("between", "tick", inputs={"item": "between"}, timeout=10_000),
         step("after", "tick", inputs={"item": "after"}, mode="parallel", dependsOn=["first"]),
     ]
     await raven.processes.save(process(*steps), by=LOCAL)
     assert (await ran(raven, "buy")).run.state == "succeeded"
-    assert ended[:2] == ["beside", "first"]
-    assert sorted(ended[2:]) == ["after", "between"]
+    assert ended == ["beside", "first", "after", "between"]
 
 
 @pytest.mark.req("AD-12")
@@ -274,6 +284,9 @@ async def test_processes_call_processes_within_their_depth(raven: TwinRaven, sho
     with pytest.raises(InvalidDefinition, match="max_recursion_depth") as deep:
         await raven.processes.save(process(*outer, maxRecursionDepth=1), by=LOCAL)
     assert deep.value.details["field"] == "steps[0].process.steps[0].process"
+    await raven.processes.save(process(step("up", process="buy"), name="three"), by=LOCAL)
+    with pytest.raises(InvalidDefinition, match="four → three → buy → middle → inner"):
+        await raven.processes.save(process(step("up", process="three"), name="four"), by=LOCAL)
     await raven.processes.save(process(step("see"), name="leaf"), by=LOCAL)
     shallow = process(step("call", process="leaf"), name="shallow", maxRecursionDepth=1)
     await raven.processes.save(shallow, by=LOCAL)
@@ -340,6 +353,8 @@ async def test_versions_are_immutable_and_runs_keep_theirs(raven: TwinRaven, sho
     await raven.processes.save(process(step("call", process="buy"), name="uses"), by=LOCAL)
     with pytest.raises(Conflict, match="uses"):
         await raven.processes.delete("buy", by=LOCAL)
+    with pytest.raises(InvalidDefinition, match="buy → uses → buy"):
+        await raven.processes.save(process(step("call", process="uses")), by=LOCAL)
     await raven.processes.enable("buy", enabled=False, by=LOCAL)
     with pytest.raises(InvalidDefinition, match="disabled"):
         await raven.processes.save(process(step("call", process="buy"), name="other"), by=LOCAL)
@@ -399,7 +414,10 @@ REFUSED: list[tuple[list[dict[str, Any]], dict[str, Any], str, str]] = [
     ([step("a", inputs={})], {}, "steps[0].inputs", "needs 'item'"),
     ([step("a", inputs={"item": "x", "y": 1})], {}, "steps[0].inputs.y", "no such input"),
     ([step("a", inputs={"item": 7})], {}, "steps[0].inputs.item", "does not fit"),
+    ([step("a", inputs={"item": ["x"]})], {}, "steps[0].inputs.item", "does not fit"),
     ([step("a", "nowhere")], {}, "steps[0].tool", "no tool 'nowhere'"),
+    ([step("a", "inner")], {}, "steps[0].tool", "is a process"),
+    ([step("a")], {"name": "look"}, "id", "the name of a tool"),
     ([step("a", process="nowhere")], {}, "steps[0].process", "no process 'nowhere'"),
     ([step("a", tool="look", process="x") | {"tool": "look"}], {}, "steps[0]", "names both"),
     ([step("a") | {"tool": None}], {}, "steps[0]", "names neither"),

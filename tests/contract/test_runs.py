@@ -445,6 +445,7 @@ async def test_the_house_does_its_own_work_once_for_each_slot(raven: TwinRaven, 
     assert [run.target for run in await raven.runs.list("default")] == [target]
 
 
+@pytest.mark.req("AD-11")
 async def test_a_run_that_is_late_fails_also_while_it_waits_for_an_event(raven: TwinRaven) -> None:
     """A deadline counts while nothing happens; only time spent waiting for people does not."""
     event = await start(raven, [step("event:never")], timeout_s=0.2)

@@ -155,11 +155,15 @@ async def test_blueprints_are_copied_and_archived(ask: Ask, shop: HttpServer) ->
     of_services: ServiceTemplate = await ask(
         "add_service_template", "any shop", "rest_api", "http", CONNECTION, description="A shop."
     )
-    of_tools: ToolTemplate = await ask("add_tool_template", "an order", GET, ORDER, timeout_ms=700)
-    service: ServiceInfo = await ask("make_service", of_services.template_id, "shop")
-    made: ToolDefinition = await ask(
-        "make_tool", of_tools.template_id, "get_order", "shop", connection_params={"endpoint": shop.url}
+    of_tools: ToolTemplate = await ask(
+        "add_tool_template", "an order", GET, ORDER, timeout_ms=700, description="An order."
     )
+    service: ServiceInfo = await ask("make_service", of_services.template_id, "shop")
+    placed: dict[str, Any] = {"connection_params": {"endpoint": shop.url}, "description": "One order."}
+    made: ToolDefinition = await ask("make_tool", of_tools.template_id, "get_order", "shop", **placed)
+    assert made.description == "One order."
+    closed: ServiceInfo = await ask("make_service", of_services.template_id, "closed", enabled=False, shared=True)
+    assert [(each.enabled, each.shared) for each in (service, closed)] == [(True, False), (False, True)]
     assert (service.service_template_id, made.tool_template_id) == (of_services.template_id, of_tools.template_id)
     assert (made.timeout_ms, made.operation) == (700, of_tools.operation)
     assert (await ask("call", "get_order", {"id": "7"}, session_id="s")) == {"asked": "GET /orders/7"}
