@@ -96,6 +96,7 @@ def test_a_killed_workers_run_is_taken_over(shell: Shell) -> None:
         first.send_signal(signal.SIGKILL)
         first.wait()
     hold.unlink()
+    until(lambda: [job["state"] for job in shell.json("runs", "show", "r1")["jobs"]] == ["queued"])
     with worker(shell):
         found = wait_for(shell, "r1", "succeeded", "failed", "waiting")
         assert (found["state"], found["output"]) == ("succeeded", {"paid": "eve"})

@@ -221,6 +221,7 @@ async def test_parameters_and_the_secret_may_change(town: Town) -> None:
     after = await town.catalog.tools.update(town.ada, "get_order", change)
     assert after.connection_params == {"endpoint": "https://b.example", "timeout": 30}
     assert after.secret_id not in (None, before.secret_id)
+    assert (await town.catalog.tools.tool(town.ada, "get_order")).secret_id == after.secret_id
     assert (after.owner_id, after.service_id, after.key) == (before.owner_id, before.service_id, before.key)
     assert after.state_version == before.state_version + 1
     assert (await town.catalog.bindings.binding("default", "get_order")).params == after.connection_params

@@ -94,7 +94,7 @@ _WRONG: dict[str, tuple[dict[str, Any], str]] = {
         "input_schema: ",
     ),
     "an output schema that is none": ({"outputSchema": {"type": "objekt"}}, "output_schema"),
-    "inputs that are no object": ({"inputSchema": {"type": "array"}}, "input_schema"),
+    "inputs that are no object": ({"inputSchema": {"type": "array"}}, "input_schema must describe an object"),
 }
 
 

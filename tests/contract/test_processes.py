@@ -96,7 +96,8 @@ async def test_an_output_template_renders_as_handlebars_does(raven: TwinRaven) -
         "{{#unless @last}}; {{/unless}}{{/each}}"
         "|{{#each s.none}}x{{else}}nothing{{/each}}|{{#if s.empty}}object{{/if}}{{#if s.zero}}zero{{/if}}{{s.gone}}"
         "|{{#with s.by}}{{x}} {{y}}{{/with}}|{{#each s.by}}{{@key}}={{this}} {{/each}}"
-        "|{{{s.of}}} & {{looked.item}} {{again.of}}"
+        "|{{{s.of}}} & {{looked.item}} {{again.of}}|{{s.rows.length}} {{s.of.length}}"
+        "{{#each s.rows as |row number|}} {{number}}={{row.id}}{{/each}}"
     )
     steps = (
         step("s", "stock", variable="s"),
@@ -108,6 +109,7 @@ async def test_an_output_template_renders_as_handlebars_does(raven: TwinRaven) -
     assert found.run.state == "succeeded", found.error
     assert found.output == (
         "0:1 of <hat> ^<a> b.; 1:2 of <hat> bare|nothing|object|1.5 true|x=1.5 y=true |<hat> & <a> and 1.5 <a>"
+        "|2 5 0=1 1=2"
     )
 
 

@@ -118,7 +118,7 @@ async def test_workers_say_what_they_do_and_have_done(tmp_path: Path) -> None:
                     await asyncio.sleep(0.02)
             assert Counter(worker["type"] for worker in idle) == {"runs": 2, "python": 1}
             assert {(worker["status"], worker["currentJobId"]) for worker in idle} == {("idle", None)}
-            for name, item in (("r1", "kept"), ("r2", "lost")):
+            for name, item in (("r1", "kept"), ("r2", "lost"), ("r3", "later")):
                 await home.door.post("/v1/processes/tidy/runs", {"parameters": {"item": item}, "run_id": name})
             await until(lambda: len(desk.done) == 1)
             async with asyncio.timeout(20):
@@ -129,15 +129,18 @@ async def test_workers_say_what_they_do_and_have_done(tmp_path: Path) -> None:
                 while sorted(await states()) != ["assigned", "executing"]:  # noqa: ASYNC110 - as above
                     await asyncio.sleep(0.02)
             assert len(desk.done) == 1, "one slot makes one call at a time"
+            third = (await home.door.get("/v1/runs/r3")).json()["jobs"]
+            assert [job["state"] for job in third] == ["queued"], "two slots take two runs"
             desk.gate.set()
             await reach(home.raven, "r1", "succeeded")
             await reach(home.raven, "r2", "failed")
+            await reach(home.raven, "r3", "succeeded")
         assert await states() == ["completed", "failed"]
         gone = await seen()
     assert {(worker["status"], worker["currentJobId"]) for worker in gone} == {("offline", None)}
     for kind in ("runs", "python"):
         mine = [worker for worker in gone if worker["type"] == kind]
-        assert sum(worker["processedCount"] for worker in mine) == 2
+        assert sum(worker["processedCount"] for worker in mine) == 3
         assert sum(worker["errorCount"] for worker in mine) == 1
 
 

@@ -199,6 +199,7 @@ async def test_a_blocked_loop_does_not_cost_a_worker_its_runs(raven: TwinRaven) 
     pytest.fail("the run was taken from its worker in every trial")
 
 
+@pytest.mark.req("AD-14")
 @on_every_backend
 async def test_poison_is_set_aside(raven: TwinRaven) -> None:
     """A run that kills its workers is kept from the next, until a person resumes or cancels it."""
