@@ -65,7 +65,10 @@ async def test_a_conversation_is_kept_and_its_process_is_a_hint(raven: TwinRaven
         await talk.choose_process(made.conversation_id, "off", by=LOCAL)
     with pytest.raises(ProcessUnsuitable, match="nothing"):
         await talk.choose_process(made.conversation_id, "nothing", by=LOCAL)
-    assert (await talk.rename(made.conversation_id, "Late orders", by=LOCAL)).title == "Late orders"
+    assert [(await talk.rename(made.conversation_id, each, by=LOCAL)).title for each in (None, "Late orders")] == [
+        None,
+        "Late orders",
+    ]
     await talk.say(made.conversation_id, "hello", by=LOCAL)
     answer = await talk.answer(made.conversation_id, process_id="other", by=LOCAL)
     assert (await talk.get(made.conversation_id, by=LOCAL)).default_process == "other"
