@@ -94,7 +94,7 @@ async def test_entities_are_what_a_client_states(home: ApiHome) -> None:
     assert made(await door.get(f"/v1/entities/{merged['gone_id']}"))["entity_id"] == merged["gone_id"]
 
 
-@pytest.mark.req("AD-26")
+@pytest.mark.req("AD-26", "AD-28")
 async def test_summaries_are_written_and_mended_at_the_door(home: ApiHome) -> None:
     """An administrator writes a summary with its coverage, repairs it, states coverage once, and deletes it."""
     door = home.door
@@ -106,7 +106,11 @@ async def test_summaries_are_written_and_mended_at_the_door(home: ApiHome) -> No
     assert (whole["level"], whole["sources"], whole["process_id"]) == (1, ids, "manual")
     bare = made(await door.post("/v1/summaries", {**wish, "content": "Ann moved."}))
     path = f"/v1/summaries/{bare['summary_id']}"
-    assert made(await door.post(f"{path}/repair", {"content": "Ann moved away."}))["content"] == "Ann moved away."
+    mended = made(await door.post(f"{path}/repair", {"content": "Ann moved far away from home."}))
+    assert (mended["content"], mended["sources"]) == ("Ann moved far away from home.", ids)
+    assert mended["token_count"] > bare["token_count"]
+    assert [each["bound_by"] for each in mended["contents"]] == ["local", "local"]
+    assert mended["contents"][0] == bare["contents"][0]
     stated = made(await door.post(f"{path}/coverage", covers))
     assert {name: stated[name] for name in covers} == covers
     assert (await door.post(f"{path}/coverage", covers)).status == 409
@@ -116,6 +120,8 @@ async def test_summaries_are_written_and_mended_at_the_door(home: ApiHome) -> No
     ]
     assert made(await door.get("/v1/summaries?group_id=h"))["items"] == []
     assert made(await door.post(f"{path}/delete", {}))["compression"] is None
+    assert (await door.post(f"{path}/delete", {})).status == 409
+    assert (await door.post(f"{path}/repair", {"content": " "})).status == 400
     assert [each["summary_id"] for each in made(await door.get("/v1/summaries?group_id=g"))["items"]] == [
         whole["summary_id"]
     ]
@@ -126,6 +132,7 @@ async def test_summaries_are_written_and_mended_at_the_door(home: ApiHome) -> No
     member = await home.user("default", "mia")
     for word, body in (("repair", {"content": "x"}), ("coverage", covers), ("delete", {})):
         assert (await member.door.post(f"{path}/{word}", body)).status == 403, word
+    assert (await member.door.post("/v1/summaries", {**wish, "content": "x"})).status == 403
 
 
 @pytest.mark.req("AD-27")

@@ -34,30 +34,39 @@ async def test_values_are_typed_and_summed_up_in_every_way(home: ApiHome) -> Non
     ada = await home.tenant("ada")
     metric = made(await ada.door.post("/v1/metric-definitions", wanted()))["metric_id"]
     values = f"/v1/metrics/{metric}/values"
-    for minute, value, user in ((0, 5, "ann"), (10, 1, "bob"), (70, 3, "ann")):
+    told = ((0, 5, "ann"), (10, 1, "bob"), (20, 3, "bob"), (30, 2, "eve"), (70, 3, "ann"), (120, 50, "ann"))
+    for minute, value, user in told:
         at = (NOON + timedelta(minutes=minute)).isoformat().replace("+00:00", "Z")
-        body = {"entity_id": "search", "value": value, "timestamp": at, "dimensions": {"user": user}}
+        dimensions = {"user": user, "half": str(minute // 30 % 2)}
+        body = {"entity_id": "search", "value": value, "timestamp": at, "dimensions": dimensions}
         made(await ada.door.post(values, body))
     window = "since=2026-05-01T12:00:00Z&until=2026-05-01T14:00:00Z"
     for way, summed in (
-        ("sum", [6, 3]),
-        ("avg", [3.0, 3.0]),
+        ("sum", [11, 3]),
+        ("avg", [2.75, 3.0]),
         ("min", [1, 3]),
         ("max", [5, 3]),
-        ("count", [2, 1]),
-        ("last", [1, 3]),
+        ("count", [4, 1]),
+        ("last", [2, 3]),
     ):
         found = made(await ada.door.get(f"/v1/metrics/{metric}/series?{window}&aggregation={way}"))["items"]
         assert [point["value"] for point in found] == summed, way
         assert found[0]["start"] == "2026-05-01T12:00:00.000000Z"
-    of_ann = made(await ada.door.get(f"/v1/metrics/{metric}/series?{window}&dimension=user=ann"))["items"]
-    assert [point["value"] for point in of_ann] == [5, 3]
+    for asked, summed in (
+        ("dimension=user=ann", [5, 3]),
+        ("dimension=user=ann,half=0", [5, 3]),
+        ("dimension=user=bob,half=1", []),
+        ("dimension=half=1", [2]),
+        ("bucket_s=7200", [14]),
+    ):
+        found = made(await ada.door.get(f"/v1/metrics/{metric}/series?{window}&{asked}"))["items"]
+        assert [point["value"] for point in found] == summed, asked
     made(await ada.door.post(values, {"entity_id": "read", "value": 9, "timestamp": "2026-05-01T12:05:00Z"}))
     listed = made(await ada.door.get(f"{values}?{window}&entity_id=search"))["items"]
-    assert [each["value"] for each in listed] == [5, 1, 3]
-    assert listed[0]["dimensions"] == {"user": "ann"}
+    assert [each["value"] for each in listed] == [5, 1, 3, 2, 3]
+    assert listed[0]["dimensions"] == {"user": "ann", "half": "0"}
     summed = made(await ada.door.get(f"/v1/metrics/{metric}/series?{window}&aggregation=sum&entity_id=search"))["items"]
-    assert [point["value"] for point in summed] == [6, 3]
+    assert [point["value"] for point in summed] == [11, 3]
     for wrong in (1.5, True, "3", 2**60):
         refused = await ada.door.post(values, {"entity_id": "search", "value": wrong})
         assert (refused.status, refused.json()["details"]["field"]) == (400, "value"), wrong
@@ -77,7 +86,9 @@ async def test_definitions_are_for_administrators_and_keep_their_values(home: Ap
     other = made(await ada.door.post("/v1/metric-definitions", wanted(scope="process")))["metric_id"]
     summed_times = wanted("seen", data_type="timestamp", aggregation="sum")
     assert (await ada.door.post("/v1/metric-definitions", summed_times)).status == 400
-    made(await ada.door.post(f"/v1/metrics/{metric}/values", {"entity_id": "search", "value": 7}))
+    recent = (datetime.now(UTC) - timedelta(days=29)).isoformat().replace("+00:00", "Z")
+    for more in ({}, {"timestamp": recent}):
+        made(await ada.door.post(f"/v1/metrics/{metric}/values", {"entity_id": "search", "value": 7, **more}))
     old = {"entity_id": "search", "value": 1, "timestamp": "2020-01-01T00:00:00Z"}
     made(await ada.door.post(f"/v1/metrics/{metric}/values", old))
     raven, tenant = home.raven, ada.tenant_id
@@ -87,12 +98,20 @@ async def test_definitions_are_for_administrators_and_keep_their_values(home: Ap
     assert await raven.metrics.prune(tenant) == 1
     kept = f"/v1/metric-definitions/{metric}/delete"
     assert (await ada.door.post(kept, {})).status == 409
-    assert made(await ada.door.post(kept, {"cascade": True})) == {"values": 1}
+    assert made(await ada.door.post(kept, {"cascade": True})) == {"values": 2}
     assert made(await ada.door.post(f"/v1/metric-definitions/{other}/delete", {})) == {"values": 0}
     changed = made(await ada.door.post("/v1/metric-definitions", wanted("again")))["metric_id"]
     body = {"description": "d", "aggregation": "max", "retention_days": 3}
     shown = made(await ada.door.post(f"/v1/metric-definitions/{changed}/change", body))
     assert {name: shown[name] for name in body} == body
+    changes = f"/v1/metric-definitions/{changed}/change"
+    assert made(await ada.door.post(changes, {"description": "e"}))["retention_days"] == 3
+    made(await ada.door.post("/v1/metric-definitions", wanted("taken")))
+    assert (await ada.door.post(changes, {"name": "taken"})).status == 409
+    seen = made(await ada.door.post("/v1/metric-definitions", {**summed_times, "aggregation": "last"}))["metric_id"]
+    assert (await ada.door.post(f"/v1/metric-definitions/{seen}/change", {"aggregation": "sum"})).status == 400
+    for target in (changes, f"/v1/metric-definitions/{changed}/delete"):
+        assert (await member.door.post(target, {})).status == 403
     forever = made(await ada.door.post(f"/v1/metric-definitions/{changed}/change", {"retention_days": None}))
     assert forever["retention_days"] is None
 

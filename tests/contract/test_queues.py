@@ -71,7 +71,7 @@ async def test_reads_bypass_the_queue_and_mutating_steps_do_not(tmp_path: Path) 
 
 @pytest.mark.req("AD-15", "AD-14")
 async def test_each_step_of_a_run_waits_on_the_queue_of_its_own_type(tmp_path: Path) -> None:
-    """Where nobody serves its type a step waits, a read as well: a look through a function, then a call of a service."""
+    """Where nobody serves its type a step waits, a read as well: a look through a function, then a service."""
     desk = Desk()
     look = {"id": "look", "tool": "glance", "inputs": {"item": "c"}, "output": {"variable": "seen"}}
     send = {"id": "send", "tool": "send", "inputs": {"item": "c"}, "output": {"variable": "sent"}}
