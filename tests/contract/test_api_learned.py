@@ -69,3 +69,25 @@ async def test_a_person_decides_at_the_door(tmp_path: Path) -> None:
         tag = (await home.door.get(path)).tag
         for word, body in (("promote", {}), ("rollback", {"to_version": 3}), ("retire", {})):
             assert (await home.door.post(f"{path}/{word}", body, If_Match=tag)).status == 409, word
+
+
+@pytest.mark.req("RG-12", "RG-13")
+async def test_maintenance_is_asked_and_run_at_the_door(tmp_path: Path) -> None:
+    """GET says what would be done and does nothing, POST does it; both are an administrator's."""
+    async with api_home(tmp_path) as home:
+        await register(home, "One.")
+        path = "/v1/learned-tools/search_read"
+        made(await home.door.post(f"{path}/promote", {}, If_Match=(await home.door.get(path)).tag))
+        looked = made(await home.door.get("/v1/maintenance"))
+        assert (looked["dry_run"], [each["tool_id"] for each in looked["tools"]]) == (True, ["search_read"])
+        assert looked["actions"] == []
+        failed = {"session_id": "s", "tool_id": "search_read", "input_params": {}, "error": "down"}
+        made(await home.door.post("/v1/events", {"events": [failed, failed]}))
+        for method, state in (("GET", ("promoted", None)), ("POST", ("retired", "failure_spike"))):
+            report = made(await home.door.ask(method, "/v1/maintenance"))
+            assert report["dry_run"] is (method == "GET")
+            assert [(each["verb"], each["name"]) for each in report["actions"]] == [("retire", "failure_spike")]
+            found = made(await home.door.get(path))
+            assert (found["status"], found["retirement_reason"]) == state
+        member = await home.user("default", "mia")
+        assert [(await member.door.ask(method, "/v1/maintenance")).status for method in ("GET", "POST")] == [403, 403]

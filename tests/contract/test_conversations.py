@@ -381,15 +381,15 @@ async def test_what_a_model_is_shown_is_not_ingested_again(raven: TwinRaven) -> 
     ]
 
 
-@pytest.mark.req("AD-17")
+@pytest.mark.req("AD-17", "AD-19")
 async def test_an_answer_fails_with_its_error_and_can_be_made_again(raven: TwinRaven, speaker: Speaker) -> None:
     """The alternative says what went wrong; another one answers, and what failed stays."""
     talk, conversation_id = raven.conversations, await begun(raven)
     speaker.failures = 1
     async with working(raven):
-        _, answer = await talk.converse(conversation_id, "hi", process_id="plain", by=LOCAL)
+        said, answer = await talk.converse(conversation_id, "hi", process_id="plain", by=LOCAL)
         failed = await settled(raven, answer)
-        assert failed.state == "failed"
+        assert (failed.state, failed.cache_status) == ("failed", "valid")
         assert failed.error is not None
         assert "lost for words" in failed.error["message"]
         retried = await raven.runs.retry(str(failed.run_id), by=LOCAL)
@@ -398,6 +398,9 @@ async def test_an_answer_fails_with_its_error_and_can_be_made_again(raven: TwinR
         await reach(raven, retried.run_id, "succeeded")
     kept = (await talk.turn(conversation_id, answer.turn_id, by=LOCAL)).alternatives[0]
     assert (kept.state, kept.content) == ("failed", None)
+    await talk.edit(conversation_id, said.turn_id, "hello", by=LOCAL)
+    kept = (await talk.turn(conversation_id, answer.turn_id, by=LOCAL)).alternatives[0]
+    assert kept.cache_status == "stale"
 
 
 async def test_a_cancelled_run_fails_its_answer(raven: TwinRaven) -> None:
