@@ -339,6 +339,11 @@ async def test_what_was_said_becomes_one_episode_each(raven: TwinRaven, speaker:
     assert {each.episode_id for each in found if each.episode_id} == {each.episode_id for each in episodes.values()}
     hits = await raven.knowledge.search("default", "where did the parcel go, Porto?", group_id=conversation_id)
     assert any("Porto" in hit.content for hit in hits)
+    again = await talk.say(conversation_id, "and back again", by=LOCAL)
+    await asyncio.gather(*(talk.write_episodes("default", conversation_id) for _ in range(4)))
+    (alternative,) = (await talk.turn(conversation_id, again.turn_id, by=LOCAL)).alternatives
+    last = (await raven.knowledge.episodes("default", group_id=conversation_id))[-1]
+    assert (alternative.episode_id, last.content) == (last.episode_id, "and back again")
 
 
 @pytest.mark.req("AD-20")
