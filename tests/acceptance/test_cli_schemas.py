@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -22,7 +23,7 @@ from tests.registry_kit import House as Workshop
 from tests.unit.catalog.town import Town
 from tests.working import Shop, reach, shop_home, working
 from twinraven.calls import ApprovalRequest, Approvals, CallContext, Envelope, SkillInvocationRequest, ToolCall
-from twinraven.engine import RunRequest
+from twinraven.engine import RUN_STATES, RunRequest
 from twinraven.flow import ErrorStrategy, RetryPolicy
 from twinraven.foundation.clock import utc_now
 from twinraven.foundation.errors import ApprovalPending, PolicyViolation
@@ -30,7 +31,7 @@ from twinraven.huginn import CandidateChain, EquivalenceScore, LearningRound, Va
 from twinraven.knowledge import CompressionRequest, Entities, Knowledge, NewEpisode
 from twinraven.metrics import SeriesQuery
 from twinraven.muninn import EventFilter, RetentionNote, SqlEventStore
-from twinraven.plans import MemoryPlace
+from twinraven.plans import MemoryPlace, PlanRun
 from twinraven.processes import Process
 from twinraven.registry import Adoption, SynthesizedTool
 from twinraven.storage import Database
@@ -249,7 +250,8 @@ async def planned(folder: Path) -> AsyncIterator[Document]:
         found = await home.run(plan=given)
         entry = await home.raven.plan_memory.write(MemoryPlace("default"), "a", [1], metadata={"by": "me"})
     assert found.state.plan is not None
-    yield "PlanRun", found.as_json()
+    for shown in plans_in_every_status(found):
+        yield "PlanRun", shown.as_json()
     yield "OrchestrationState", found.state.as_json()
     yield "Plan", found.state.plan.as_json()
     yield "PlanStep", found.state.plan.steps[0].as_json()
@@ -260,6 +262,13 @@ async def planned(folder: Path) -> AsyncIterator[Document]:
         yield "SupervisorAction", action.as_json()
     for call in found.state.tool_history:
         yield "ToolCall", call.as_json()
+
+
+def plans_in_every_status(found: PlanRun) -> Iterator[PlanRun]:
+    """A plan as it is shown while and after it runs, made and not made yet."""
+    for state, code, plan in product(RUN_STATES, (None, "PLAN_TTL_EXPIRED"), (found.state.plan, None)):
+        run = replace(found.run, state=state, error_code=code)
+        yield replace(found, run=run, state=replace(found.state, plan=plan))
 
 
 async def conversed(folder: Path) -> AsyncIterator[Document]:
@@ -312,6 +321,7 @@ async def test_real_documents_fit_their_exported_schemas(
     workshop = Workshop(sqlite_database, tmp_path / "tools")
     town = Town(sqlite_database, tmp_path / "keys")
     seen: set[str] = set()
+    statuses: set[str] = set()
     for source in (
         remembered(workshop),
         learned(workshop),
@@ -325,11 +335,14 @@ async def test_real_documents_fit_their_exported_schemas(
     ):
         async for name, document in source:
             seen.add(name)
+            if name == "PlanRun":
+                statuses.add(document["status"])
             fault = next(iter(validator(schemas[name]).iter_errors(json.loads(json.dumps(document)))), None)
             assert fault is None, f"{name}: {fault}"
             described: dict[str, Any] = schemas[name]["properties"]
             assert set(document) - {"later"} <= set(described), name
     assert seen | ANSWERED | RECEIVED == set(schemas)
+    assert statuses == set(schemas["PlanRun"]["properties"]["status"]["enum"])
     workshop.close()
 
 

@@ -216,10 +216,14 @@ async def test_foreign_and_large_things_are_refused(small: Governed) -> None:
 
 @pytest.mark.req("CH-04")
 async def test_dependencies_form_a_graph_without_cycles(house: Governed) -> None:
-    """A plan that goes in a circle, a task that waits for itself, and a revision that closes a circle are refused."""
+    """A plan that goes in a circle, a task that waits for itself, and a revision that closes a circle are refused.
+
+    The same plan under its key is the same tasks, also after a revision, and another plan is refused.
+    """
     with pytest.raises(Exception, match="go in a circle"):
         await house.plan(draft("a", dependencies=["b"]), draft("b", dependencies=["a"]))
-    one, two = await house.plan(draft("one"), draft("two", dependencies=["one"]))
+    said = (draft("one"), draft("two", dependencies=["one"]))
+    one, two = await house.plan(*said, key="first")
     assert (await house.task(two)).dependencies == (one.task_id,)
     looped = {**one.spec_json, "dependencies": [two.task_id]}
     reply = await house.door.post(f"/v1/tasks/{one.task_id}/specs", {"payload": looped, "state_version": 1})
@@ -228,6 +232,15 @@ async def test_dependencies_form_a_graph_without_cycles(house: Governed) -> None
     reply = await house.door.post(f"/v1/tasks/{one.task_id}/specs", {"payload": own, "state_version": 1})
     assert reply.status == 400
     assert (await house.task(one)).task.spec_version == 1
+    better = {**one.spec_json, "description": "Draft it better"}
+    await house.raven.planner.revise(one.task_id, better, by=LOCAL, state_version=1)
+    path = f"/v1/goals/{house.goal.goal_id}/tasks"
+    again = await house.door.post(path, {"tasks": said, "key": "first"})
+    assert [each["task_id"] for each in again.json()["items"]] == [one.task_id, two.task_id]
+    another = draft("one", description="Draft another")
+    for other in ((another, said[1]), (*said, draft("three")), (said[0], draft("two"))):
+        assert error(await house.door.post(path, {"tasks": other, "key": "first"}))[:2] == (422, "IDEMPOTENCY_CONFLICT")
+    assert len(await house.raven.tasks.list("default")) == 2
 
 
 @pytest.mark.req("CH-04", "CH-13")

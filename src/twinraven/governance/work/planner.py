@@ -8,7 +8,7 @@ version, and an attempt that waited with the old one is taken off the queue.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from twinraven.calls import Envelope
@@ -175,15 +175,17 @@ class Planner:
             self._moves.plans.task_of_key(tx, str(each.tenant_id), str(each.idempotency_key)) for each in envelopes
         ]
         there = [each for each in found if each is not None]
-        same = len(there) == len(envelopes) and all(
-            _meaning(task.spec_json) == _meaning(each.payload) for task, each in zip(there, envelopes, strict=True)
-        )
+        same = _meaning(self._first_spec(tx, each) for each in there) == _meaning(each.payload for each in envelopes)
         if there and not same:
             raise IdempotencyConflict(
                 "the key was used for another plan; use a new key for a new plan",
                 idempotency_key=there[0].idempotency_key,
             )
         return tuple(there)
+
+    def _first_spec(self, tx: Transaction, task: Task) -> JsonObject:
+        """Return the spec that a task was planned with, whatever revisions came after it."""
+        return self._moves.plans.specs(tx, task.tenant_id, task.task_id)[-1].spec_json
 
     async def revise(self, task_id: str, payload: JsonObject, *, by: Principal, state_version: int) -> Task:
         """Give a task the next version of its spec; one that failed or was rejected is pending again."""
@@ -351,9 +353,15 @@ def _named(tasks: Sequence[JsonObject]) -> dict[str, JsonObject]:
     return named
 
 
-def _meaning(payload: JsonObject) -> JsonObject:
-    """Return what a task of a plan says, without the ids that are minted anew each time it is planned."""
-    return {name: value for name, value in payload.items() if name not in ("task_id", "dependencies")}
+def _meaning(payloads: Iterable[JsonObject]) -> list[JsonObject]:
+    """Return what the tasks of a plan say, by their names and without the ids that are minted anew each time."""
+    tasks = list(payloads)
+    names = {each["task_id"]: each["name"] for each in tasks}
+    return [
+        {name: value for name, value in each.items() if name != "task_id"}
+        | {"dependencies": [names.get(other, other) for other in each["dependencies"]]}
+        for each in tasks
+    ]
 
 
 def _with_task_id(envelope: Envelope) -> JsonObject:
