@@ -30,7 +30,7 @@ PLAN = {
     "goal": "Tell the customer of W1001 where the order is.",
     "steps": [
         {"id": 1, "description": "Look the order up.", "tool": "getOrder", "arguments": {"order_id": "W1001"}},
-        {"id": 2, "description": "Word an answer.", "agent": "llm"},
+        {"id": 2, "description": "Word an answer. " + "Be kind. " * 500, "agent": "llm"},
         {"id": 3, "description": "Send it.", "tool": "send_mail"},
     ],
 }
@@ -67,7 +67,7 @@ def shell(tmp_path: Path) -> Generator[Shell]:
 @pytest.mark.req("AE-02", "AE-11")
 def test_a_request_at_the_terminal(shell: Shell) -> None:
     """It is planned, carried out before one's eyes, logged line by line, and becomes a process with its inputs."""
-    told = shell.succeed("plan", REQUEST, "--log", "run.jsonl").text
+    told = shell.succeed("plan", *REQUEST.split(), "--log", "run.jsonl").text
     assert "1  get_order: Look the order up." in told
     assert "repaired json_repair by rule" in told
     assert "completed (4 cycles, " in told
@@ -78,6 +78,7 @@ def test_a_request_at_the_terminal(shell: Shell) -> None:
     fields = "step_number plan_state llm_output supervisor_actions tool_calls ttl_remaining errors timestamp"
     assert all(set(line) == set(fields.split()) for line in lines)
     [run] = shell.json("plan", "list")
+    assert shell.json("plan", "show", run["run_id"])["request"] == REQUEST
     assert [json.loads(line) for line in shell.succeed("plan", "log", run["run_id"]).text.splitlines()] == lines
     # A crash in the middle of a line: the torn line goes, and the same run is logged to its end.
     whole = log.read_bytes()
@@ -92,6 +93,7 @@ def test_a_request_at_the_terminal(shell: Shell) -> None:
     assert ended["state"] == "succeeded"
 
 
+@pytest.mark.req("AE-01", "AE-02", "AE-06", "AE-11")
 def test_a_plan_in_a_file_and_bad_input(shell: Shell) -> None:
     """A plan is given as a file; what is wrong with it, with a time to live or a log is named, with exit code 2."""
     step = {"step_id": "1", "description": "Look.", "tool": "get_order", "arguments": {"order_id": "W1"}}

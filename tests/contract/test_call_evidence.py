@@ -24,7 +24,7 @@ from twinraven.calls import (
 from twinraven.catalog import Catalog, FunctionTools, tool
 from twinraven.connectors import PythonConnector
 from twinraven.foundation.correlation import note_correlation
-from twinraven.foundation.errors import InvalidSetting, StorageError, ToolUnavailable
+from twinraven.foundation.errors import InvalidSetting, PolicyViolation, StorageError, ToolUnavailable
 from twinraven.muninn import Collector, EventFilter, SqlEventStore
 from twinraven.storage import Database, Transaction, Work
 
@@ -37,6 +37,7 @@ class Bank:
 
     paid: list[str] = field(default_factory=list[str])
     is_down: bool = False
+    forbids: bool = False
 
     @tool(effect="write", sensitivity="high")
     async def pay(self, to: str, amount: int = 1) -> dict[str, Any]:
@@ -76,6 +77,8 @@ class Bank:
     @tool(effect="read")
     async def balance(self) -> int:
         """The balance."""
+        if self.forbids:
+            raise PolicyViolation("the bank shows it to nobody")
         return 7
 
 
@@ -202,17 +205,23 @@ async def test_a_policy_violation_is_audited_and_nothing_happens(house: House) -
     assert "ada may not pay" in (entry.message or "")
 
 
-@pytest.mark.req("CH-22")
+@pytest.mark.req("CH-21", "CH-22")
 async def test_a_failed_effect_is_audited_with_its_code(house: House) -> None:
-    """An effect that failed leaves its code and message, and a retry under the same key runs."""
+    """What failed leaves its code, its message and whether it may be tried again, which a violation never may; a retry
+    under the same key runs."""
     house.bank.is_down = True
     calls = house.calls()
     assert (await calls.invoke(request("pay", "k3", to="bob"), HERE)).status == "failed"
     (failed,) = await house.entries("call.failed")
-    assert failed.code == "TOOL_UNAVAILABLE"
+    assert (failed.code, failed.data["retryable"]) == ("TOOL_UNAVAILABLE", True)
     house.bank.is_down = False
     assert (await calls.invoke(request("pay", "k3", to="bob"), HERE)).status == "success"
     assert house.bank.paid == ["bob"]
+    house.bank.forbids = True
+    assert (await calls.invoke(request("balance"), HERE)).status == "failed"
+    (refused,) = await house.entries("policy.refused")
+    assert (refused.code, refused.message) == ("POLICY_VIOLATION", "the bank shows it to nobody")
+    assert refused.data["retryable"] is False
 
 
 @pytest.mark.req("CH-10", "CH-16")

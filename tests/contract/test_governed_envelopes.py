@@ -47,7 +47,7 @@ def error(reply: Reply) -> tuple[int, str, str]:
     return reply.status, body["code"], body["details"].get("field", "")
 
 
-@pytest.mark.req("CH-02", "CH-03", "CH-23")
+@pytest.mark.req("CH-02", "CH-03", "CH-06", "CH-23")
 async def test_a_task_goes_from_planner_to_worker_to_judge(house: Governed) -> None:
     """Three programs outside bring a task from its plan to an approval; fields nobody knows survive each of them."""
     written = {"created_at": "2026-11-17T23:00:00+01:00", "confidence_score": 1, "error": None, "correlation_id": "p-1"}
@@ -71,12 +71,16 @@ async def test_a_task_goes_from_planner_to_worker_to_judge(house: Governed) -> N
     detail = await house.task(task["task_id"])
     assert (detail.task.status, detail.decisions[-1].decision) == ("complete", "approve")
     assert [each.confidence_score for each in detail.results] == [told["confidence_score"]]
-    said = decision(detail, colour="green") | {"height": 3, "correlation_id": "j-1"}
+    (kept,) = detail.results
+    assert (kept.outputs["analysis"], list(kept.evidence)) == ({"rationale": "r"}, evidence)
+    check = {"check_id": "tone", "name": "tone", "result": "pass", "details": "", "mandatory": True, "seen_by": "eve"}
+    said = decision(detail, colour="green", policy_checks=[check]) | {"height": 3, "correlation_id": "j-1"}
     decided = (await house.door.post("/v1/decisions", said)).json()
     assert (decided["round"], decided["decision"]) == (2, "approve")
+    assert check in (await house.door.get(f"/v1/decisions/{decided['decision_id']}")).json()["policy_checks"]
     for sent in (planned, told, said):
-        kept = (await house.door.get(f"/v1/envelopes/{sent['id']}")).json()
-        assert {name: kept[name] for name in sent} == sent
+        shown = (await house.door.get(f"/v1/envelopes/{sent['id']}")).json()
+        assert {name: shown[name] for name in sent} == sent
         found = await house.raven.tracer.trace("default", str(sent["id"]))
         assert ("task", task["task_id"]) in found.nodes
         assert found.nodes[TraceKey("envelope", str(sent["id"]))].facts["correlation_id"] == sent["correlation_id"]

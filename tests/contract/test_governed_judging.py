@@ -76,12 +76,13 @@ async def test_a_rejected_plan_is_told_what_is_to_be_done(small: Governed) -> No
     assert small.studio.asked[1][1][0]["action"] == "edit"
 
 
-@pytest.mark.req("CH-07", "CH-11", "CH-22")
+@pytest.mark.req("CH-03", "CH-07", "CH-11", "CH-22")
 async def test_a_person_overrides_with_a_reason(house: Governed) -> None:
     """What is escalated waits for a person; approval of an open check needs an override, from someone who may."""
     found = await escalated(house)
     asked = found.decisions[-1]
     assert (asked.decision, asked.human_review["status"], found.task.status) == ("escalate", "pending", "escalated")
+    assert (found.results[0].confidence_score, asked.confidence_score) == (0.2, 0.2)
     assert [each.decision_id for each in await house.raven.judge.escalated("default")] == [asked.decision_id]
     path = f"/v1/decisions/{asked.decision_id}/resolve"
     plain = await house.door.post(path, {"decision": "approve", "reason": "fine"})
@@ -90,7 +91,8 @@ async def test_a_person_overrides_with_a_reason(house: Governed) -> None:
         "POLICY_VIOLATION",
         False,
     )
-    for who in (AGENT, MEMBER):
+    robot = Principal("default", "robot", "approver", kind="agent")
+    for who in (AGENT, MEMBER, robot):
         with pytest.raises(PolicyViolation, match="administrator or an approver"):
             await house.raven.judge.resolve(asked.decision_id, "approve", reason="x", by=who, override=True)
     done = (await house.door.post(path, {"decision": "approve", "reason": "legal saw it", "override": True})).json()
@@ -100,7 +102,7 @@ async def test_a_person_overrides_with_a_reason(house: Governed) -> None:
     kept = await house.raven.database.read("default", lambda tx: tx.fetch_all(stored))
     assert [row["open_checks"] for row in kept] == [1, 1]
     refused = await house.entries("decision.refused")
-    assert [each.code for each in refused] == ["POLICY_VIOLATION"] * 3
+    assert [each.code for each in refused] == ["POLICY_VIOLATION"] * 4
     assert {each.data["task_id"] for each in refused} == {found.task.task_id}
     assert all(each.data["campaign_id"] and each.data["goal_id"] and each.message for each in refused)
 
@@ -146,6 +148,12 @@ async def test_a_decision_on_old_state_is_refused(house: Governed) -> None:
     assert len((await house.task(task)).decisions) == 1
     anew = await house.door.post(f"/v1/results/{seen.results[0].result_id}/evaluate", {})
     assert (anew.json()["round"], anew.json()["state_version_used"]) == (2, seen.task.state_version)
+    now = await house.task(task)
+    version = seen.task.state_version
+    assert [each.state_version_used for each in now.decisions] == [version - 1, version]
+    path = f"/v1/decisions/{now.decisions[-1].decision_id}/resolve"
+    word = (await house.door.post(path, {"decision": "reject", "reason": "not yet"})).json()
+    assert (word["round"], word["state_version_used"]) == (3, now.task.state_version)
 
 
 @pytest.mark.req("CH-08")

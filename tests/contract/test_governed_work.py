@@ -183,13 +183,20 @@ async def test_a_result_can_be_joined_with_what_was_called(house: Governed) -> N
 async def test_what_is_shown_is_what_is_stored(small: Governed) -> None:
     """Whoever opens the home anew is shown each status that this process shows, of tasks, envelopes and the goal."""
     small.studio.by_topic = {"bad": {"text": "no URL"}}
-    await small.plan(draft("good"), draft("bad", retry_policy={"max_attempts": 1}), outside())
+    *_, late = await small.plan(
+        draft("good"),
+        draft("bad", retry_policy={"max_attempts": 1}),
+        outside(),
+        draft("late", constraints=window(1, 2)),
+    )
+    (waiting,) = (await small.task(late)).runs
+    assert (await small.door.post(f"/v1/runs/{waiting.run_id}/cancel", {})).status == 200
     await small.work()
     with open_home(small.raven.home) as later:
         other = Door(api_app(later, Authenticator(later.tenancy, without_key=LOCAL)))
         shown = [(await door.get("/v1/tasks")).json()["items"] for door in (small.door, other)]
         assert shown[0] == shown[1]
-        assert sorted(each["status"] for each in shown[1]) == ["complete", "pending", "rejected"]
+        assert sorted(each["status"] for each in shown[1]) == ["complete", "failed", "pending", "rejected"]
         for each in shown[1]:
             found = await later.tasks.get("default", each["task_id"])
             assert [run.status for run in found.runs] == (["complete"] if found.results else [])
@@ -246,6 +253,10 @@ async def test_stale_writes_are_told_the_current_version(house: Governed) -> Non
         assert (again.status, again.json()["details"]["current"]) == (412, 2)
         fresh = await door.ask(method, path + part, {**body, "state_version": 2})
         assert (fresh.status, fresh.json()["state_version"]) == (200, 3)
+    (open_task,) = await house.plan(outside("open"))
+    late = await door.post(f"/v1/tasks/{open_task.task_id}/attempts", {"state_version": 7})
+    assert (late.status, late.json()["code"], late.json()["details"]["current"]) == (412, "OCC_CONFLICT", 1)
+    assert late.json()["details"]["state_version"] == 7
     goal = f"/v1/goals/{house.goal.goal_id}"
     for ending in (f"/v1/tasks/{task.task_id}", goal):
         current = (await door.get(ending)).json()["state_version"]
@@ -293,3 +304,8 @@ async def test_whoever_claims_a_task_reports_it(small: Governed) -> None:
     await small.raven.attempts.submit({**failed, "error": error}, by=AGENT)
     assert (await small.task(task)).task.status == "pending"
     assert envelope("worker.result", {})["role"] == "worker"
+    again = await small.raven.attempts.claim(task.task_id, by=AGENT)
+    assert again.attempt_number == 2
+    await small.raven.attempts.submit(result(task, 2), by=AGENT)
+    shown = await small.task(task)
+    assert [each.attempt_number for each in (*shown.runs, *shown.results)] == [1, 2, 1, 2]

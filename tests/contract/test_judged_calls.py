@@ -15,7 +15,9 @@ from tests.registry_kit import make_definition, make_verdict
 from tests.working import reach, working
 from twinraven.app import TwinRaven
 from twinraven.audit import AuditFilter
+from twinraven.catalog import ToolAnswer, tool
 from twinraven.flow import StepDefinition
+from twinraven.foundation.errors import ToolError
 from twinraven.foundation.ids import new_id
 
 
@@ -84,6 +86,37 @@ async def learned(raven: TwinRaven, tool_id: str, *steps: StepDefinition) -> Non
     draft = await raven.registry.draft("default", definition, evidence_hash=tool_id)
     await raven.registry.register("default", draft.definition, make_verdict())
     await raven.registry.promote("default", tool_id, by="local")
+
+
+@tool(effect="write", sensitivity="high")
+def guess(topic: str) -> Any:
+    """Guess, and say how sure it is."""
+    if topic == "nothing":
+        raise ToolError("there is nothing to guess")
+    return ToolAnswer([topic], tokens=3, confidence_score=0.4, risk_tags=("rumour",), is_partial=True)
+
+
+@pytest.mark.req("CH-09")
+async def test_an_answer_says_what_its_tool_says_of_it(tmp_path: Path) -> None:
+    """A partial answer, its doubts and its risks arrive at the door, and are the same when the key is sent again;
+    what the call may do is what the catalogue says, whatever the caller states."""
+    async with api_home(tmp_path, functions=[guess]) as home:
+        asked = {"tool_name": "guess", "payload": {"topic": "rain"}, "sensitivity": "low", "idempotency_key": "k1"}
+        first, again = [(await home.door.post("/v1/calls", {**asked, "id": each})).json() for each in ("a", "b")]
+        for answer, said in ((first, ("a", False)), (again, ("b", True))):
+            assert (answer["request_id"], answer["replayed"]) == said
+            assert (answer["status"], answer["payload"]) == ("partial", {"result": ["rain"]})
+            assert (answer["side_effect"], answer["sensitivity"]) == ("write", "high")
+            assert answer["audit"]["started_at"] <= answer["audit"]["finished_at"] == answer["created_at"]
+        assert (first["confidence_score"], first["risk_tags"]) == (0.4, ["rumour"])
+        assert first["audit"]["cost_estimate"] == {"tokens": 3, "currency": None, "amount": None}
+        assert first["id"] != again["id"]
+        other = {**asked, "payload": {"topic": "nothing"}, "idempotency_key": "k2"}
+        failed = (await home.door.post("/v1/calls", other)).json()
+        assert (failed["status"], failed["confidence_score"]) == ("failed", 0.0)
+        called = {**other, "side_effect": "read", "idempotency_key": "k3"}
+        refused = await home.door.post("/v1/calls", called)
+        assert (*told(refused), refused.json()["details"]["field"]) == (400, "VALIDATION_FAILED", "side_effect")
 
 
 @pytest.mark.req("CH-02", "CH-09")

@@ -25,11 +25,12 @@ from tests.planning import (
 )
 from tests.postgres import PostgresLogin
 from tests.working import reach
+from twinraven.calls import CallContext, CallFailed
 from twinraven.catalog import tool
 from twinraven.foundation.clock import parse_iso, utc_now
 from twinraven.foundation.errors import AppendOnly, IllegalTransition, InvalidDefinition, InvalidInput, NotFound
 from twinraven.models import ModelNotConfigured
-from twinraven.muninn import EventFilter
+from twinraven.muninn import EventFilter, MuninnEvent
 from twinraven.plans import STEP_STATUSES, LogEntry, PlanRun, PlanStep
 from twinraven.plans.state import Cycle
 from twinraven.storage import DEFAULT_TENANT
@@ -81,6 +82,7 @@ async def test_a_request_becomes_a_plan_and_is_carried_out(tmp_path: Path, login
     assert "Sell the lamp." in offered
     assert "reserved" in told
     assert "run_plan" not in offered
+    assert home.model.exchanges[0].asked.wants_json
     assert [bool(entry.llm_output) for entry in found.state.log] == [True, False, True, True]
     given = {"item": "lamp"}
     calls = [(call.tool_name, call.step_id, call.arguments, call.result) for call in found.state.tool_history]
@@ -147,6 +149,7 @@ WRONG: list[tuple[Any, str]] = [
     (steps({**LOOK, "depends_on": ["2"]}, {**LOOK, "depends_on": ["1"]}), "steps[0].depends_on"),
     (steps(LOOK) | {"policy": "off"}, "plan.policy"),
     (steps({**LOOK, "policy": "off"}), "steps[0].policy"),
+    (steps(*[LOOK] * 201), "steps"),
     (steps(*[LOOK] * 10_000), "steps"),
 ]
 
@@ -171,6 +174,7 @@ async def test_what_is_no_plan_is_refused(tmp_path: Path) -> None:
                 plans.wish(**given)
             assert raised.value.details["field"] == "request"
         assert await plans.list(DEFAULT_TENANT) == ()
+        assert plans.wish(plan=steps(*[LOOK] * 200)).plan is not None
     allowed = {("pending", "running"), ("running", "complete"), ("running", "failed")}
     for before, after in set(product(STEP_STATUSES, STEP_STATUSES)) - allowed:
         with pytest.raises(IllegalTransition):
@@ -221,19 +225,21 @@ async def test_tool_wins_over_agent_and_missing_tools_are_repaired(tmp_path: Pat
         {"tool": "teleport", "arguments": {}},
         {"tool": "run_plan", "arguments": {}},
         {**LOOK, "arguments": {"item": 7}},
+        {"tool": "vanish", "arguments": {}},
     )
     answers: list[Any] = [
         {"when": {"system": "names no tool", "mentions": "Step 3"}, "json": {"tool": "reserve"}},
+        {"when": {"system": "names no tool", "mentions": "Step 7"}, "status": 400},
         {"when": {"system": "names no tool", "mentions": "Step 5"}, "json": {"agent": "llm"}},
         {**CHOICE_ASKED, "json": {"tool": "beam"}},
         {**REASONING_ASKED, "say": "It cannot be done."},
     ]
     async with planning(tmp_path, *answers) as home:
         found = await home.run(plan=plan)
-    assert statuses(found) == ["complete"] * 6
+    assert statuses(found) == ["complete"] * 7
     assert home.shop.calls == ["look lamp", "look lamp", "reserve lamp", "look 7"]
     assert "reserved" in home.model.exchanges[-1].asked.last
-    assert found.state.results["4"] == found.state.results["5"] == "It cannot be done."
+    assert [found.state.results[each] for each in ("4", "5", "7")] == ["It cannot be done."] * 3
     actions = repairs(found)
     assert actions == [
         ("plan_repair", 1, "rule", True),
@@ -244,8 +250,8 @@ async def test_tool_wins_over_agent_and_missing_tools_are_repaired(tmp_path: Pat
         ("tool_call_repair", 1, "rule", True),
     ]
     assert found.state.plan is not None
-    assert [step.tool for step in found.state.plan.steps] == ["look", "look", "reserve", None, None, "look"]
-    assert [entry.ttl_remaining for entry in found.state.log] == [20, 20, 19, 18, 17, 17]
+    assert [step.tool for step in found.state.plan.steps] == ["look", "look", "reserve", None, None, "look", None]
+    assert [entry.ttl_remaining for entry in found.state.log] == [20, 20, 19, 18, 17, 17, 16]
 
 
 @pytest.mark.req("AE-04")
@@ -262,7 +268,7 @@ async def test_a_plan_calls_only_the_tools_that_it_was_given(tmp_path: Path) -> 
     assert "- reserve:" not in offered
 
 
-@pytest.mark.req("AE-03")
+@pytest.mark.req("AE-03", "AE-06")
 async def test_a_cycle_that_takes_a_step_back_is_no_cycle_of_its_plan(tmp_path: Path) -> None:
     """Whoever reads a stored log follows its steps forward only: what failed is not complete in a later cycle."""
     async with planning(tmp_path) as home:
@@ -274,9 +280,22 @@ async def test_a_cycle_that_takes_a_step_back_is_no_cycle_of_its_plan(tmp_path: 
         entry = replace(last, step_number=last.step_number + 1)
         with pytest.raises(AppendOnly, match="step '1' was failed"):
             found.state.take(Cycle(entry, plan.with_step(replace(plan.step("1"), status=status))))
+    found.state.plan = plan.with_step(replace(plan.step("2"), status="running"))
+    entry = replace(last, step_number=last.step_number + 1)
+    with pytest.raises(AppendOnly, match="step '2' was running"):
+        found.state.take(Cycle(entry, plan.with_step(replace(plan.step("2"), status="pending"))))
+    for change, why in (
+        ({"ttl_remaining": entry.ttl_remaining - 2}, "fall by one"),
+        ({"ttl_remaining": entry.ttl_remaining + 1}, "fall by one"),
+        ({"step_number": entry.step_number + 1}, "does not follow"),
+        ({"step_number": entry.step_number - 1}, "does not follow"),
+    ):
+        with pytest.raises(AppendOnly, match=why):
+            found.state.take(Cycle(replace(entry, **change), plan))
+    assert found.state.log[-1] == last
 
 
-@pytest.mark.req("AE-05", "AE-06")
+@pytest.mark.req("AE-03", "AE-05", "AE-06")
 async def test_errors_of_a_step_come_and_go(tmp_path: Path) -> None:
     """The validator's errors stand on steps that wait; a repair and a final status clear them."""
     rules = [{"tool": "reserve", "then": "ask", "reason": "somebody must look"}]
@@ -327,9 +346,11 @@ async def test_a_plan_that_uses_up_its_cycles_expires(tmp_path: Path, login: Pos
     assert found.error is not None
     assert found.error["code"] == "PLAN_TTL_EXPIRED"
     assert found.error["message"].startswith("TTL expired")
-    assert found.error["details"]["step_id"] == "4"
+    assert (found.error["details"]["step_id"], found.error["details"]["ttl"]) == ("4", 2)
     assert statuses(found) == ["complete", "complete", "complete", "pending"]
     assert [entry.ttl_remaining for entry in found.state.log] == [2, 1, 0]
+    with pytest.raises(InvalidInput, match="never below zero"):
+        replace(found.state.log[-1], ttl_remaining=-1)
     assert found.state.results["2"] == {"reserved": "lamp"}
     assert [call.tool_name for call in found.state.tool_history] == ["look", "reserve"]
     assert len(found.state.llm_outputs) == 2
@@ -366,8 +387,10 @@ async def test_results_are_checked_against_the_output_schema(tmp_path: Path) -> 
     assert bad.result is None
     assert bad.error is not None
     assert bad.error["code"] == "OUTPUT_INVALID"
-    with pytest.raises(InvalidInput, match="a result or an error"):
-        replace(bad, result={"price": 5})
+    for wrong in ({"result": {"price": 5}}, {"timestamp": "yesterday"}, {"tool_name": ""}, {"step_id": ""}):
+        with pytest.raises(InvalidInput) as raised:
+            replace(bad, **wrong)
+        assert raised.value.details["field"] in {*wrong, "error"}
     twice = [appraise, tool(_other_appraise())]
     with opened_home(tmp_path / "b", twice) as raven, pytest.raises(InvalidDefinition, match="appraise"):
         raven.catalog.entries(DEFAULT_TENANT)
@@ -459,7 +482,20 @@ async def test_steps_remember_for_later_steps(tmp_path: Path, login: PostgresLog
         {"tool": "memory_get", "arguments": {"key": "mine", "scope": "user"}},
     )
     async with planning(tmp_path, postgres=login) as home:
+        elsewhere = (await home.raven.tenancy.create_tenant("elsewhere")).tenant_id
+        there = {"key": "price", "value": 9, "scope": "shared"}
+        await home.raven.calls.call("memory_set", there, CallContext("s"), tenant_id=elsewhere)
         found = await home.run(plan=plan)
+        whose: Any = {"key": "price", "scope": "user"}
+        nobodys = await home.raven.calls.call("memory_get", whose, CallContext("s"))
+        for number, key in enumerate(("shelf/b", "shelf/c", "shelf/a")):
+            given = {"key": key, "value": number, "scope": "shared"}
+            await home.raven.calls.call("memory_set", given, CallContext("s"))
+        shelf = {"prefix": "shelf/", "scope": "shared"}
+        sorted_by_key = await home.raven.calls.call("memory_list", shelf, CallContext("s"))
+        for key in ("two\nlines", "x" * 501):
+            with pytest.raises(CallFailed, match="key"):
+                await home.raven.calls.call("memory_set", {**whose, "key": key, "value": 1}, CallContext("s"))
         other = await home.run(plan=again)
         ann = await home.raven.tenancy.add_user(DEFAULT_TENANT, "Ann", by=LOCAL)
         anns = await home.run(plan=again, by=Principal(DEFAULT_TENANT, ann.user_id, "member"))
@@ -475,7 +511,9 @@ async def test_steps_remember_for_later_steps(tmp_path: Path, login: PostgresLog
     assert [each["key"] for each in results["13"]["entries"]] == ["lamp/colour"]
     assert (other.state.results["3"]["value"], anns.state.results["3"]["found"]) == (3, False)
     assert other.state.results["1"] == {"found": False, "key": "lamp/size"}
-    assert other.state.results["2"]["value"] == 5
+    assert (other.state.results["2"]["value"], other.state.results["2"]["version"]) == (5, 1)
+    assert nobodys["found"] is False
+    assert [each["key"] for each in sorted_by_key["entries"]] == ["shelf/a", "shelf/b", "shelf/c"]
 
 
 @pytest.mark.req("AE-12")
@@ -486,17 +524,32 @@ async def test_failures_of_the_model_are_retried_before_they_count(tmp_path: Pat
         {"when": "Step 1", "say": "Here."},
         {"when": "Step 2", "status": 400},
         {"when": "Step 3", "say": "  "},
+        {"when": "Step 5", "status": 429},
+        {**PLAN_ASKED, "status": 400},
     ]
     async with planning(tmp_path, *answers) as home:
-        found = await home.run(plan=steps(REASON, REASON, REASON, LOOK))
+        found = await home.run(plan=steps(REASON, REASON, REASON, LOOK, REASON))
         await asyncio.to_thread(home.raven.collector.flush)
         where = EventFilter(session_id=f"run:{found.run.run_id}:model")
-        first, second, *_ = await home.raven.events.events(DEFAULT_TENANT, where)
-    assert statuses(found) == ["complete", "failed", "failed", "complete"]
+        first, second, *later = await home.raven.events.events(DEFAULT_TENANT, where)
+        unplanned = await home.run(request="Sell it.")
+    assert statuses(found) == ["complete", "failed", "failed", "complete", "failed"]
     assert found.state.results["1"] == "Here."
     assert found.state.log[1].errors[0]["code"] == "TOOL_FAILED"
-    pause = second.timestamp - first.timestamp - timedelta(milliseconds=first.latency_ms)
-    assert pause > timedelta(seconds=0.4)
+    assert _pause(first, second) > timedelta(seconds=0.4)
+    *_, away, gone, given_up = later
+    assert len(later) == 5
+    assert _pause(away, gone) > timedelta(seconds=0.4)
+    assert _pause(gone, given_up) > timedelta(seconds=0.9)
+    assert unplanned.status == "failed"
+    assert unplanned.error is not None
+    assert unplanned.error["message"].startswith("no plan could be made: ")
+    assert (unplanned.error["details"]["reason"], unplanned.state.cycles) == ("TOOL_FAILED", 1)
+
+
+def _pause(before: MuninnEvent, after: MuninnEvent) -> timedelta:
+    """How long nobody was asked."""
+    return after.timestamp - before.timestamp - timedelta(milliseconds=before.latency_ms)
 
 
 async def test_policy_holds_whatever_text_says(tmp_path: Path) -> None:
@@ -523,6 +576,7 @@ async def test_policy_holds_whatever_text_says(tmp_path: Path) -> None:
     assert {entry.errors[0]["code"] for entry in found.state.log[2:]} == {"POLICY_VIOLATION"}
 
 
+@pytest.mark.req("AE-04", "AE-05")
 async def test_a_plan_uses_only_the_tools_it_may(tmp_path: Path) -> None:
     """A list of tools keeps every other from a plan, for the model and for plans that were given."""
     answers: list[Any] = [{**PLAN_ASKED, "json": steps(LOOK, RESERVE)}, {**CHOICE_ASKED, "json": {"tool": "reserve"}}]
@@ -534,6 +588,8 @@ async def test_a_plan_uses_only_the_tools_it_may(tmp_path: Path) -> None:
             home.raven.plans.wish(request="x", tools="look")
     assert home.shop.calls == ["look lamp"]
     assert found.state.results["2"] == "Cannot."
+    errors = [[step["errors"] for step in entry.plan_state["steps"]] for entry in found.state.log[1:]]
+    assert errors == [[[], ["there is no tool 'reserve' that this plan may call"]]] * 2
     assert "reserve" not in shown.partition("Tools")[2]
 
 

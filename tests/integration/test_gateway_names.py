@@ -93,6 +93,7 @@ async def test_the_name_of_a_tool_that_may_be_back_is_reserved(tmp_path: Path) -
         await raven.aclose()
 
 
+@pytest.mark.req("AE-07")
 async def test_a_tool_that_a_python_tool_hides_is_told_of(tmp_path: Path) -> None:
     """Whoever writes a Python tool under a server's name gets it called; that the other is hidden is on record."""
     with opened_home(tmp_path / "home") as raven:

@@ -88,6 +88,7 @@ def test_a_worker_says_how_sure_it_is(score: Any) -> None:
         assert refusal(role="judge", confidence_score=score) == "confidence_score"
 
 
+@pytest.mark.req("CH-02")
 @pytest.mark.parametrize(
     ("change", "field"),
     [
