@@ -17,7 +17,7 @@ from twinraven.storage import DEFAULT_TENANT
 SEARCH: dict[str, Any] = {"tool": "search", "arguments": {"query": "x9"}}
 
 
-@pytest.mark.req("AE-01", "AE-06", "AE-11")
+@pytest.mark.req("AE-01", "AE-02", "AE-06", "AE-11")
 async def test_a_plan_over_http(tmp_path: Path) -> None:
     """Its id makes it one plan; state, log, fork and process are there when it has ended; bad input names the field."""
     async with (

@@ -305,9 +305,17 @@ async def test_everything_is_redacted_before_it_is_hashed(database: Database, ke
     assert (await audit.verify("t")).ok
 
 
+@pytest.mark.req("CH-18")
 async def test_erasure_removes_body_and_salt_and_the_chain_still_verifies(audit: AuditLog, database: Database) -> None:
-    """After an erasure nothing of the body is left, the entry stands, and the erasure itself is audited."""
+    """After an erasure nothing of the body is left, the entry stands, and the erasure itself is audited; a body that
+    comes back is found."""
     records = await fill(audit, 3)
+    (kept,) = await database.read(
+        "t",
+        lambda tx: tx.fetch_all(
+            "SELECT * FROM audit_bodies WHERE tenant_id = 't' AND entry_id = :id", id=records[1].id
+        ),
+    )
     note = await audit.erase("t", [records[1].id], reason="asked for by the person", actor=person("dpo"))
     assert note.event_type == "audit.bodies_erased"
     assert note.data == {"entry_ids": [records[1].id]}
@@ -318,6 +326,12 @@ async def test_erasure_removes_body_and_salt_and_the_chain_still_verifies(audit:
     assert (erased.body, erased.body_hash) == (None, records[1].body_hash)
     report = await audit.verify("t")
     assert (report.ok, report.erased_bodies) == (True, 1)
+    names, marks = ", ".join(kept), ", ".join(f":{name}" for name in kept)
+    statement = f"INSERT INTO audit_bodies ({names}) VALUES ({marks})"
+    await database.write("t", lambda tx: tx.execute(statement, **kept))
+    fault = (await audit.verify("t")).fault
+    assert fault is not None
+    assert (fault.kind, fault.sequence) == ("body", records[1].sequence)
 
 
 async def test_an_erasure_that_cannot_be_done_in_full_is_not_done_at_all(audit: AuditLog) -> None:

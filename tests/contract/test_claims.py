@@ -76,6 +76,12 @@ async def test_a_settled_key_answers_for_ever(claims: Claims) -> None:
         await claims.settle(await win(claims, f"k{number}"), state, response)
         for _ in range(2):
             assert await take(claims, f"k{number}") == EarlierAnswer(state, response)
+    late: dict[str, Any] = {"error": {"code": "LATE"}}
+    for number, (state, response) in enumerate(answers[:3]):
+        await claims.database.write(
+            TENANT, lambda tx, key=f"k{number}": claims.conclude(tx, TENANT, key, "failed", late)
+        )
+        assert await take(claims, f"k{number}") == EarlierAnswer(state, response)
 
 
 async def test_an_answer_as_deep_as_json_goes_can_be_settled(claims: Claims) -> None:
@@ -156,6 +162,7 @@ async def test_secrets_are_looked_for_off_the_loop(database: Database) -> None:
 
 
 @pytest.mark.tenants("a", "b")
+@pytest.mark.req("CH-16")
 async def test_tenants_have_keys_of_their_own(claims: Claims) -> None:
     """The same key of two tenants is two keys."""
     for tenant in ("a", "b"):
@@ -169,6 +176,7 @@ async def _take_in(claims: Claims, epoch: int, *, takes_key: bool = False) -> Cl
     )
 
 
+@pytest.mark.req("CH-16")
 async def test_a_claim_of_a_lost_epoch_is_sent_again_where_the_tool_takes_keys(claims: Claims) -> None:
     """The next epoch takes the claim over at once, and the one before cannot overwrite its answer."""
     lost = await _take_in(claims, 1)
@@ -205,6 +213,7 @@ async def test_an_unknown_effect_is_asked_about_again_where_the_tool_takes_keys(
     assert await again() == EarlierAnswer("success", {"output": 1})
 
 
+@pytest.mark.req("CH-16")
 async def test_a_claim_of_a_lost_epoch_is_unknown_at_once_where_the_tool_takes_none(claims: Claims) -> None:
     """Nobody waits out the time of a claim whose worker lost the run; if it speaks after all, its word counts."""
     lost = await _take_in(claims, 1)
@@ -219,6 +228,7 @@ async def test_a_claim_of_a_lost_epoch_is_unknown_at_once_where_the_tool_takes_n
     assert await _take_in(claims, 3) == EarlierAnswer("success", {"output": 7})
 
 
+@pytest.mark.req("CH-16", "CH-20")
 async def test_a_person_says_what_became_of_an_unknown_effect(claims: Claims, database: Database) -> None:
     """It happened with an answer, or it did not and the key is free; nothing else can be resolved."""
 

@@ -60,7 +60,7 @@ def payment(
     return PaymentRequest(task.task_id, wallet_id, amount, more.pop("currency", "EUR"), "printer", key, **more)
 
 
-@pytest.mark.req("CH-14", "CH-16", "CH-24", "CH-25")
+@pytest.mark.req("CH-14", "CH-16", "CH-23", "CH-24", "CH-25")
 async def test_posts_messages_and_payments_happen_once(tmp_path: Path, login: PostgresLogin | None) -> None:
     """A post with its disclosure, a message and a payment are delivered; the same wish again does nothing."""
     async with house(tmp_path, login) as raven, working(raven):
@@ -99,6 +99,19 @@ async def test_posts_messages_and_payments_happen_once(tmp_path: Path, login: Po
         assert (await raven.ledger.verify("default")).ok
         report = await raven.audit.verify("default")
         assert (report.ok, report.unlinked) == (True, ())
+        lineage = done[0].outgoing.lineage.as_json()
+        for effect_id, shown in zip(ids, (each.as_json() for each in done), strict=True):
+            assert {name: shown[name] for name in lineage} == lineage
+            entries = await raven.audit.entries("default", AuditFilter(subject_id=effect_id))
+            assert len(entries) > 1
+            assert {each.correlation_id for each in entries} == {shown["correlation_id"]}
+            for each in entries:
+                told = {**each.data, "tenant_id": each.tenant_id}
+                assert {name: told[name] for name in (*lineage, "decision_id")} == {
+                    **lineage,
+                    "decision_id": task.decision_id,
+                }
+        assert len({each.as_json()["correlation_id"] for each in done}) == 3
 
 
 @pytest.mark.req("CH-15", "CH-22")
@@ -272,6 +285,42 @@ async def test_an_effect_without_a_link_is_named(tmp_path: Path) -> None:
             ("publish_event", "forged"),
             ("message", "slipped"),
         ]
+
+
+@pytest.mark.req("CH-26")
+async def test_effects_of_every_kind_and_tenant_are_looked_at(tmp_path: Path) -> None:
+    """A payment of another tenant than the first is named, too; an entry in the log of another tenant or about another
+    task links nothing."""
+    async with house(tmp_path) as raven:
+        tenant_id = (await raven.tenancy.create_tenant("acme")).tenant_id
+        ann = Principal(tenant_id, "ann", "admin")
+        task = await approved_task(raven, tenant_id=tenant_id)
+        opened = await raven.wallets.open("spring", "EUR", by=ann)
+        await raven.wallets.fund(opened.wallet.wallet_id, "100.00", key="first", by=ann)
+        await raven.effects.pay(payment(task, opened.wallet.wallet_id), by=ann)
+        assert (await raven.audit.verify(tenant_id)).ok
+        columns = (
+            "wallet_id, campaign_id, goal_id, task_id, decision_id, direction, amount, currency, counterparty, "
+            "description, status, request_json, request_hash, correlation_id, attempts, requested_by, requested_at, "
+            "updated_at"
+        )
+        await raven.database.write(
+            tenant_id,
+            lambda tx: tx.execute(
+                f"INSERT INTO transactions (tenant_id, transaction_id, idempotency_key, {columns}) "
+                f"SELECT tenant_id, '00forged', 'other', {columns} FROM transactions WHERE tenant_id = :tenant",
+                tenant=tenant_id,
+            ),
+        )
+        for where, about in (("default", task.task_id), (tenant_id, "another")):
+            told = {"decision_id": task.decision_id, "task_id": about}
+            entry = NewAuditEntry(where, "transaction.approved", "transaction", "00forged", SYSTEM, data=told)
+            await raven.audit.write(entry)
+        report = await raven.audit.verify(tenant_id)
+        assert [(each.subject_type, each.subject_id) for each in report.unlinked] == [("transaction", "00forged")]
+        shown = report.as_json()
+        assert (shown["ok"], len(shown["unlinked_effects"])) == (False, 1)
+        assert (await raven.audit.verify("default")).ok
 
 
 @pytest.mark.req("CH-14", "CH-20")

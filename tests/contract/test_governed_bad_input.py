@@ -266,6 +266,10 @@ async def test_ids_of_governed_work_say_nothing(tmp_path: Path) -> None:
         for each in (mine, other):
             found.append((await _made(each.door, "/v1/publications", each.post()))["publish_id"])
             found.append((await _made(each.door, "/v1/messages", each.post(recipient="ann")))["message_id"])
+        for short in ("ab", "x" * 21):
+            asked = mine.task()
+            refused = await mine.door.post("/v1/tasks", {**asked, "payload": {**asked["payload"], "task_id": short}})
+            assert (_told(refused), "task_id" in str(refused.json()["details"])) == ((400, "VALIDATION_FAILED"), True)
     assert [each for each in found if re.fullmatch("[0-9a-f]{32}", each) is None] == []
     eighths = [each[start : start + 8] for each in found for start in range(0, 32, 8)]
     assert len(set(eighths)) == len(eighths)

@@ -247,7 +247,7 @@ async def test_dependencies_form_a_graph_without_cycles(house: Governed) -> None
     assert len(await house.raven.tasks.list("default")) == 2
 
 
-@pytest.mark.req("CH-04", "CH-13")
+@pytest.mark.req("CH-02", "CH-04", "CH-13")
 async def test_a_spec_never_changes(house: Governed) -> None:
     """A revision is the next version, by which the task is attempted; the one before stays as it was."""
     (task,) = await house.plan(draft("one", dependencies=[]))
@@ -263,6 +263,16 @@ async def test_a_spec_never_changes(house: Governed) -> None:
     assert {each["created_by"] for each in versions} == {str(LOCAL.actor)}
     twice = envelope("planner.task", {**PAYLOAD, "task_id": task.task_id}, goal_id=house.goal.goal_id)
     assert error(await house.door.post("/v1/tasks", twice))[:2] == (409, "CONFLICT")
+    (noted,) = await house.entries("task.revised")
+    assert (noted.data["task_id"], noted.data["spec_version"]) == (task.task_id, 2)
+    await house.raven.vault.create("default", LOCAL.user_id, name="key", type="api_key", value="sk-canary-987654321")
+    leaky = {"description": "use sk-canary-987654321"}
+    with pytest.raises(InvalidInput, match="holds a secret"):
+        await house.raven.planner.revise(task.task_id, {**task.spec_json, **leaky}, by=LOCAL, state_version=2)
+    with pytest.raises(InvalidInput, match="holds a secret"):
+        await house.plan(draft("leaky", **leaky))
+    told = envelope("planner.task", {**PAYLOAD, **leaky}, goal_id=house.goal.goal_id)
+    assert error(await house.door.post("/v1/tasks", told)) == (400, "VALIDATION_FAILED", "payload")
     await house.work()
     assert [topic for topic, _ in house.studio.asked] == ["two"]
     shown = (await house.door.get(path)).json()

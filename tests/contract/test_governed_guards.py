@@ -16,6 +16,7 @@ from twinraven.foundation.errors import Conflict, StorageError, TwinRavenError
 from twinraven.foundation.ids import new_id
 from twinraven.governance.states import TABLES
 from twinraven.storage import Transaction
+from twinraven.storage.migrations import m0019_governance
 from twinraven.tenancy import LOCAL, Principal
 
 
@@ -170,6 +171,16 @@ async def test_what_an_effect_is_and_what_allows_it_stays(house: Governed) -> No
         (first,) = await rows(house, table)
         await copied(house, table, "default", **{key: new_id()})
         await inserted(house, table, first | {key: new_id(), "idempotency_key": "another"})
+
+
+@pytest.mark.req("CH-20")
+def test_the_code_and_the_database_allow_the_same() -> None:
+    """The table of transitions that doors follow is the one that the triggers were made from."""
+    stored = {
+        table: {status: frozenset(after) for status, after in known.items()}
+        for table, known in m0019_governance._STATUSES.items()  # pyright: ignore[reportPrivateUsage]
+    }
+    assert stored == {table: dict(transitions) for table, transitions in TABLES.values()}
 
 
 @pytest.mark.req("CH-20")

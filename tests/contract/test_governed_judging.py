@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.api_homes import login_of
-from tests.governing import AGENT, MEMBER, Governed, decision, draft, governed, outside, result
+from tests.governing import AGENT, MEMBER, Governed, costly, decision, draft, governed, outside, result
 from twinraven.foundation.errors import Conflict, IllegalTransition, PolicyViolation, StaleState, ToolUnavailable
 from twinraven.governance import Money, OutgoingContent, TaskDetail
 from twinraven.tenancy import LOCAL, Principal
@@ -224,6 +224,9 @@ async def test_a_superseded_result_is_not_judged(small: Governed) -> None:
     await small.raven.attempts.submit(result(task), by=AGENT)
     first = await small.task(task)
     await small.raven.judge.decide(decision(first, "reject"), by=LOCAL)
+    again = decision(first, "reject", state_version=(await small.task(task)).task.state_version)
+    with pytest.raises(IllegalTransition, match="while its task is in review"):
+        await small.raven.judge.decide(again, by=LOCAL)
     await small.raven.attempts.submit(result(task, 2), by=AGENT)
     late = decision(first, state_version=(await small.task(task)).task.state_version)
     with pytest.raises(Conflict, match="superseded"):
@@ -234,6 +237,7 @@ async def test_a_superseded_result_is_not_judged(small: Governed) -> None:
 async def test_the_gate_lets_pass_what_was_approved(small: Governed) -> None:
     """Effects get the decision in force, and a refusal where there is none or the task's limits forbid it."""
     limits = {"channels": ["blog"], "max_budget": "10.00", "currency": "EUR"}
+    small.studio.answers.append(costly("4.00"))
     (task,) = await small.plan(draft(constraints=limits))
     read, judge = small.raven.database.read, small.raven.judge
 
@@ -245,11 +249,11 @@ async def test_the_gate_lets_pass_what_was_approved(small: Governed) -> None:
     await small.work()
     found = await small.task(task)
     assert (
-        await ask(leaving=OutgoingContent(channel="blog"), amount=Money(1000, "EUR"))
+        await ask(leaving=OutgoingContent(channel="blog"), amount=Money(600, "EUR"))
     ).decision_id == found.decisions[-1].decision_id
     for more, why in (
         ({"leaving": OutgoingContent(channel="radio")}, "channels do not name"),
-        ({"amount": Money(1001, "EUR")}, "max_budget"),
+        ({"amount": Money(601, "EUR")}, "max_budget"),
         ({"amount": Money(1, "USD")}, "not USD"),
     ):
         with pytest.raises(PolicyViolation, match=why):

@@ -49,7 +49,11 @@ async def test_budgets_windows_channels_and_personas_act(house: Governed) -> Non
     """A task beyond its budget, channels or personas is not approved, and one outside its window is not attempted."""
     house.studio.by_topic = {
         "dear": costly("6.004"),
-        "radio": {"url": "u", "artifacts": [{"artifact_id": "a", "kind": "post_draft", "channel": "radio"}]},
+        "radio": {
+            "url": "u",
+            "artifacts": [{"artifact_id": "a", "kind": "post_draft", "channel": "radio"}],
+            "analysis": {"rationale": "r"},
+        },
         "dollars": costly("1", "USD"),
         "spent": ToolAnswer({"text": "no URL"}, currency="EUR", amount="6.00"),
     }
@@ -84,6 +88,7 @@ async def test_budgets_windows_channels_and_personas_act(house: Governed) -> Non
         "early": ("pending", []),
     }
     assert (await house.task(tasks[0])).task.spent == 601
+    assert (await house.task(tasks[1])).results[0].outputs["analysis"] == {"rationale": "r"}
     (late,) = [each for each in await house.entries("result.failed") if each.data["task_id"] == tasks[4].task_id]
     error = (await house.task(tasks[4])).results[0].error or {}
     assert (late.code, error["retryable"]) == ("POLICY_VIOLATION", False)

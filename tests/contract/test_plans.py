@@ -31,7 +31,7 @@ from twinraven.foundation.clock import parse_iso, utc_now
 from twinraven.foundation.errors import AppendOnly, IllegalTransition, InvalidDefinition, InvalidInput, NotFound
 from twinraven.models import ModelNotConfigured
 from twinraven.muninn import EventFilter, MuninnEvent
-from twinraven.plans import STEP_STATUSES, LogEntry, PlanRun, PlanStep
+from twinraven.plans import STEP_STATUSES, LogEntry, MemoryPlace, PlanRun, PlanStep
 from twinraven.plans.state import Cycle
 from twinraven.storage import DEFAULT_TENANT
 from twinraven.tenancy import LOCAL, Principal
@@ -47,7 +47,7 @@ def login(request: pytest.FixtureRequest) -> PostgresLogin | None:
     return None if request.param == "sqlite" else request.getfixturevalue("postgres_login")
 
 
-@pytest.mark.req("AE-02", "AE-08", "AE-11")
+@pytest.mark.req("AE-02", "AE-04", "AE-08", "AE-11")
 async def test_a_request_becomes_a_plan_and_is_carried_out(tmp_path: Path, login: PostgresLogin | None) -> None:
     """The model plans, fills in arguments and reasons; tools are called, results kept, cycles counted and logged."""
     plan = steps({**LOOK, "status": "complete"}, {"tool": "reserve"}, REASON)
@@ -65,7 +65,7 @@ async def test_a_request_becomes_a_plan_and_is_carried_out(tmp_path: Path, login
         called = await home.raven.events.events(DEFAULT_TENANT, EventFilter(session_id=session))
         asked = await home.raven.events.events(DEFAULT_TENANT, EventFilter(session_id=f"{session}:model"))
         offered = home.model.exchanges[0].asked.last
-        told = home.model.exchanges[2].asked.last
+        given_before, told = (exchange.asked.last for exchange in home.model.exchanges[1:3])
     assert found.status == "completed"
     assert statuses(found) == ["complete"] * 3
     assert home.shop.calls == ["look lamp", "reserve lamp"]
@@ -80,6 +80,7 @@ async def test_a_request_becomes_a_plan_and_is_carried_out(tmp_path: Path, login
     assert [event.tool_id for event in asked] == ["twinraven.ask_model"] * 3
     assert "- look: The price of an item." in offered
     assert "Sell the lamp." in offered
+    assert '"price":5' in given_before
     assert "reserved" in told
     assert "run_plan" not in offered
     assert home.model.exchanges[0].asked.wants_json
@@ -194,6 +195,7 @@ async def test_a_failing_tool_fails_its_step_and_the_plan_goes_on(tmp_path: Path
     assert statuses(found) == ["failed", "complete", "failed"]
     assert home.shop.calls == ["broken lamp", "look lamp"]
     assert found.output["failed"] == ["1", "3"]
+    assert found.state.results["1"] == {"error": {"code": "TOOL_FAILED", "message": "out of order"}}
     seen = [[step["status"] for step in entry.plan_state["steps"]] for entry in found.state.log]
     assert seen == [["pending"] * 3, ["failed", "pending", "pending"], ["failed", "complete", "pending"]]
     assert found.state.log[0].errors[0]["details"]["step_id"] == "1"
@@ -323,6 +325,7 @@ async def test_errors_of_a_step_come_and_go(tmp_path: Path) -> None:
         (),
         ("there is no tool 'nowhere' that this plan may call",),
     ]
+    assert any('Wrong: the step has neither a tool nor agent "llm"' in each.asked.all for each in home.model.exchanges)
     assert found.state.plan is not None
     assert [step.errors for step in found.state.plan.steps] == [()] * 5
     assert statuses(found) == ["complete", "complete", "complete", "failed", "failed"]
@@ -347,6 +350,7 @@ async def test_a_plan_that_uses_up_its_cycles_expires(tmp_path: Path, login: Pos
     assert found.error["code"] == "PLAN_TTL_EXPIRED"
     assert found.error["message"].startswith("TTL expired")
     assert (found.error["details"]["step_id"], found.error["details"]["ttl"]) == ("4", 2)
+    assert found.state.current_step_id is None
     assert statuses(found) == ["complete", "complete", "complete", "pending"]
     assert [entry.ttl_remaining for entry in found.state.log] == [2, 1, 0]
     with pytest.raises(InvalidInput, match="never below zero"):
@@ -424,6 +428,9 @@ async def test_what_a_model_says_badly_is_repaired(tmp_path: Path) -> None:
         assert (each.repaired_output is None) != (each.error is None)
         with pytest.raises(InvalidInput, match="either a repaired_output or an error"):
             replace(each, repaired_output=None, error=None)
+        for wrong in ({"attempt_number": 3}, {"attempt_number": 0}, {"action_type": "wish"}, {"timestamp": "now"}):
+            with pytest.raises(InvalidInput, match=next(iter(wrong))):
+                replace(each, **wrong)
     originals = [each.original_output for each in found.state.supervisor_actions]
     assert originals[:2] == [{"text": "I shall look, then reserve."}] * 2
     assert originals[3:] == [{"Item": 5}, {"thing": "lamp"}]
@@ -488,6 +495,8 @@ async def test_steps_remember_for_later_steps(tmp_path: Path, login: PostgresLog
         found = await home.run(plan=plan)
         whose: Any = {"key": "price", "scope": "user"}
         nobodys = await home.raven.calls.call("memory_get", whose, CallContext("s"))
+        with pytest.raises(InvalidInput, match="at most 1000000 are kept"):
+            await home.raven.plan_memory.write(MemoryPlace(DEFAULT_TENANT), "large", "x" * 1_000_000)
         for number, key in enumerate(("shelf/b", "shelf/c", "shelf/a")):
             given = {"key": key, "value": number, "scope": "shared"}
             await home.raven.calls.call("memory_set", given, CallContext("s"))

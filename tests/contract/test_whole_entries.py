@@ -192,11 +192,14 @@ async def test_refusals_of_calls_are_audited_whole(home: ApiHome, ada: Seeds) ->
     assert "too much" in refusals[0]["message"]
 
 
-@pytest.mark.req("CH-10")
+@pytest.mark.req("CH-10", "CH-23")
 async def test_an_approved_write_says_who_approved_it(home: ApiHome, ada: Seeds) -> None:
     """Intent and result of a call that somebody granted name the grant and who gave it."""
     vera = await decide(home, ada, "k-7", "grant", order=8)
     assert (await call(ada, "refund", "k-7", order=8))["status"] == "success"
-    done = [each for each in await entries(ada, "cor-k-7") if each["event_type"] in ("call.intended", "call.succeeded")]
+    whole = await entries(ada, "cor-k-7")
+    kinds = ["approval.requested", "approval.granted", "call.intended", "call.succeeded"]
+    assert [each["event_type"] for each in whole] == kinds
+    done = whole[2:]
     assert [each["data_json"]["approval"]["granted_by"] for each in done] == [vera.user_id] * 2
     assert done[0]["data_json"]["policy"]["rule"] == "rules[2]"
