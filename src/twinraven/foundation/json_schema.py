@@ -16,6 +16,7 @@ import orjson
 
 from twinraven.foundation.canonical import canonical_json, parse_json
 from twinraven.foundation.errors import InvalidInput, InvalidSchema
+from twinraven.foundation.pattern_cost import MAX_BACKTRACKS
 from twinraven.foundation.schema_defaults import Defaults
 from twinraven.foundation.schema_document import SchemaCost, SchemaDocument, SubSchema, written_references
 from twinraven.foundation.schema_inference import infer_schema, json_type
@@ -35,6 +36,9 @@ _MAX_ERRORS_FOR_ONE = 50_000
 _MAX_ERRORS_FOR_ALL = 20_000
 # A check takes some thirty nanoseconds, and the interpreter is held meanwhile: another thread would not help.
 _MAX_COSTLY_CHECKS = 20_000_000
+# Of these even the largest request has not too many; a plain keyword takes less than the average of all.
+_FEW_CHECKS = 20
+_PLAIN = 1 / 8
 _STRICT = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 # Of these the message alone does not say what would have been right.
 _UNEXPLAINED = frozenset({"anyOf", "oneOf", "contains"})
@@ -53,8 +57,10 @@ class Schema:
     def check(self, value: Any, *, field: str = "params") -> None:
         """Raise InvalidInput unless the value fits; the error says where, what and what else."""
         candidate = _as_checkable(value, field)
-        if self._extent.is_costly:
+        if self._extent.is_costly or self._extent.comparisons or self._extent.work > _FEW_CHECKS:
             self._refuse_costly(candidate, field)
+        if self._extent.patterns:
+            self._refuse_long_texts(candidate, field)
         try:
             if not self._validator.is_valid(candidate):
                 raise self._invalid(candidate, field)
@@ -83,14 +89,27 @@ class Schema:
         return InvalidInput(message, field=first["path"], errors=errors)
 
     def _refuse_costly(self, value: Any, field: str) -> None:
-        """Raise where uniqueItems, unevaluatedProperties or an enum would go through a large value too often."""
+        """Raise where the schema would go through a large value too often, such as with uniqueItems at every level."""
         values, depth = _size(value)
-        checks = self._extent.work + self._extent.comparisons
+        checks = self._extent.work * (1 if self._extent.is_costly else _PLAIN) + self._extent.comparisons
         if checks * values * (depth if self._extent.returns else 1) > _MAX_COSTLY_CHECKS:
-            keywords = "uniqueItems, unevaluatedItems, unevaluatedProperties or an enum of objects"
+            keywords = "uniqueItems, unevaluatedItems, unevaluatedProperties, multipleOf or an enum of objects"
+            is_plain = not self._extent.is_costly and not self._extent.comparisons
+            reason = f"{self._extent.work} checks for each" if is_plain else keywords
             raise InvalidInput(
-                f"{field} has {values} values in {depth} levels, more than its schema with {keywords} can be checked "
-                "for; send less, or take the keyword out of the schema",
+                f"{field} has {values} values in {depth} levels, more than its schema with {reason} can be checked "
+                "for; send less, or make the schema simpler",
+                field=field,
+            )
+
+    def _refuse_long_texts(self, value: Any, field: str) -> None:
+        """Raise where matching the texts of a value with the patterns of the schema could take too long."""
+        texts, depth = _text_lengths(value)
+        patterns = self._extent.patterns
+        if patterns and patterns.checks(texts) * (depth if self._extent.returns else 1) > _MAX_COSTLY_CHECKS:
+            raise InvalidInput(
+                f"{field} has {len(texts)} texts of {sum(texts)} characters, more than can be matched with the "
+                "patterns of its schema; send less, or make the patterns simpler",
                 field=field,
             )
 
@@ -155,8 +174,11 @@ def _compile(text: bytes) -> Schema:
 def _build_validator(source: Any) -> Validator:
     import jsonschema_rs
 
+    limits = jsonschema_rs.FancyRegexOptions(backtrack_limit=MAX_BACKTRACKS)
     try:
-        return jsonschema_rs.validator_for(source, offline=True, validate_formats=True, mask=_MASK)
+        return jsonschema_rs.validator_for(
+            source, offline=True, validate_formats=True, mask=_MASK, pattern_options=limits
+        )
     except jsonschema_rs.ValidationError as error:
         raise _invalid_schema(source, error) from None
     except ValueError as error:
@@ -204,6 +226,23 @@ def _size(value: Any) -> tuple[int, int]:
         count += len(level)
         level = [child for item in level for child in _members(item)]
     return count, depth
+
+
+def _text_lengths(value: Any) -> tuple[list[int], int]:
+    """Return the lengths of all texts in a value, names of members included, and its levels."""
+    lengths: list[int] = []
+    depth, level = 0, [value]
+    while level:
+        depth += 1
+        lengths += [len(text) for item in level for text in _texts(item)]
+        level = [child for item in level for child in _members(item)]
+    return lengths, depth
+
+
+def _texts(value: Any) -> Iterable[str]:
+    if isinstance(value, str):
+        return (value,)
+    return cast("SubSchema", value) if isinstance(value, dict) else ()
 
 
 def _members(value: Any) -> Iterable[Any]:

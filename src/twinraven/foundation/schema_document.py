@@ -8,12 +8,16 @@ work and the depth that a schema can cause are counted here, in linear time, bef
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import reduce
 from typing import Any, NamedTuple, cast
 
 from twinraven.foundation.errors import InvalidSchema
+from twinraven.foundation.pattern_cost import PatternCost, pattern_cost, unread
 
 MAX_SCHEMA_DEPTH = 200
 MAX_SCHEMA_WORK = 100_000
+MAX_PATTERN_TEXT = 100_000
+"""Characters of patterns that are read; of what comes after them the worst is assumed."""
 
 SubSchema = dict[str, Any]
 
@@ -29,7 +33,11 @@ _BRANCHES = frozenset({"anyOf", "oneOf"})
 _UNEVALUATED = frozenset({"unevaluatedItems", "unevaluatedProperties"})
 _COSTLY = _UNEVALUATED | {"uniqueItems"}
 _COMPARISON = 16
-"""How many checks a comparison of two objects costs."""
+"""How many checks a comparison of two objects costs, or one of a number that is large or has a fraction."""
+_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+_FRACTION = 64
+"""How many checks a comparison with a fraction costs: it is made exactly."""
+_DIVISION = 250
 _WORD = 64
 """Characters of a value that an error names in about the time of one check."""
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
@@ -42,7 +50,9 @@ class SchemaCost(NamedTuple):
     `mentions` counts what errors about one value can name besides: properties that are required, values of an enum.
     `branching` is the part of work and mentions below `anyOf` and `oneOf`: of these an explanation holds every error of
     every branch, where it otherwise ends with the first. `is_costly` says that the work grows with the members of one
-    value; `comparisons` is the work of comparing it with objects and lists of an enum, which is done one by one.
+    value; `comparisons` is the work of comparing it with objects and lists of an enum, which is done one by one, and
+    of exact arithmetic.
+    `patterns` is the cost of all regular expressions that one text can meet.
     """
 
     work: int = 0
@@ -52,6 +62,7 @@ class SchemaCost(NamedTuple):
     is_costly: bool = False
     mentions: int = 0
     comparisons: int = 0
+    patterns: PatternCost | None = None
 
     def explanation_cost(self, values: int, depth: int) -> int:
         """Bound the errors that explaining why a value does not fit can make, for so many values so deep."""
@@ -64,6 +75,7 @@ class SchemaDocument:
     def __init__(self, root: SubSchema) -> None:
         self.root = root
         self._named = dict(self._names())
+        self._readable = MAX_PATTERN_TEXT
 
     def targets(self, schema: SubSchema) -> list[SubSchema]:
         """Return the targets of one schema's references, as far as they are in this document."""
@@ -83,7 +95,8 @@ class SchemaDocument:
         active.add(id(schema))
         work, depth, returns, branching = 1, 0, 0, 0
         mentions, comparisons = _mentioned(schema), _compared(schema)
-        is_costly = not _COSTLY.isdisjoint(schema) or comparisons > 0
+        is_costly = not _COSTLY.isdisjoint(schema)
+        patterns = [self._read(pattern) for pattern in _patterns(schema)]
         for keyword, children in [*_children(schema), ("$ref", self.targets(schema))]:
             if level > MAX_SCHEMA_DEPTH:
                 raise _too_deep()
@@ -98,6 +111,7 @@ class SchemaDocument:
                     extent.work + extent.mentions if keyword in _BRANCHES else extent.branching for extent in extents
                 )
                 is_costly = is_costly or any(extent.is_costly for extent in extents)
+                patterns += _together(keyword, [extent.patterns for extent in extents if extent.patterns])
                 depth = max(depth, *(extent.depth for extent in extents))
         active.discard(id(schema))
         if not _UNEVALUATED.isdisjoint(schema):
@@ -107,8 +121,13 @@ class SchemaDocument:
             raise InvalidSchema(f"schema's references unfold into more than {MAX_SCHEMA_WORK} checks; flatten them")
         if depth >= MAX_SCHEMA_DEPTH:
             raise _too_deep()
-        known[id(schema)] = SchemaCost(work, depth + 1, returns, branching, is_costly, mentions, comparisons)
+        met = reduce(PatternCost.plus, patterns) if patterns else None
+        known[id(schema)] = SchemaCost(work, depth + 1, returns, branching, is_costly, mentions, comparisons, met)
         return known[id(schema)]
+
+    def _read(self, pattern: str) -> PatternCost:
+        self._readable -= len(pattern)
+        return pattern_cost(pattern) if self._readable >= 0 else unread(pattern)
 
     def _names(self) -> Iterator[tuple[str, SubSchema]]:
         pending: list[Any] = [self.root]
@@ -162,6 +181,20 @@ def _children(schema: SubSchema) -> Iterator[tuple[str, list[SubSchema]]]:
             yield keyword, only_schemas(schema[keyword])
 
 
+def _patterns(schema: SubSchema) -> list[str]:
+    """Return the regular expressions that a value, or the name of a member of it, is matched with here."""
+    names: Any = schema.get("patternProperties")
+    found: list[Any] = [schema.get("pattern"), *(cast("SubSchema", names) if isinstance(names, dict) else ())]
+    return [pattern for pattern in found if isinstance(pattern, str)]
+
+
+def _together(keyword: str, costs: list[PatternCost]) -> list[PatternCost]:
+    """Return the costs that one text can meet below a keyword: of members that exclude each other the dearest ones."""
+    if keyword not in _EXCLUSIVE or not costs:
+        return costs
+    return [PatternCost(*(max(kind) for kind in zip(*costs, strict=True)))]
+
+
 def _mentioned(schema: SubSchema) -> int:
     """Count what the errors of one value can name: each required property is an error, each lists the whole enum."""
     depending: Any = schema.get("dependentRequired")
@@ -171,8 +204,11 @@ def _mentioned(schema: SubSchema) -> int:
 
 
 def _compared(schema: SubSchema) -> int:
-    """Weigh the comparisons of one value with the objects and lists of an enum; other values are looked up."""
-    return sum(_COMPARISON for each in _wanted_values(schema) if isinstance(each, (dict, list)))
+    """Weigh the comparisons of one value with limits and with objects and lists of an enum; others are looked up."""
+    wanted = sum(_COMPARISON for each in _wanted_values(schema) if isinstance(each, (dict, list)))
+    limits = [schema[keyword] for keyword in _BOUNDS if keyword in schema]
+    divisions = _DIVISION if "multipleOf" in schema else 0
+    return wanted + divisions + sum(_FRACTION if isinstance(limit, float) else _COMPARISON for limit in limits)
 
 
 def _wanted_values(schema: SubSchema) -> list[Any]:

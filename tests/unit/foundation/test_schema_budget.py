@@ -69,7 +69,7 @@ def test_unevaluated_properties_bound_the_value() -> None:
     parts = [{"properties": {f"p{number}": {"type": "integer"}}} for number in range(1000)]
     schema = compile_schema({"unevaluatedProperties": False, "anyOf": parts})
     schema.check({f"p{number}": 1 for number in range(1000)})
-    with pytest.raises(InvalidInput, match="unevaluatedProperties or an enum of objects can be checked for"):
+    with pytest.raises(InvalidInput, match="multipleOf or an enum of objects can be checked for"):
         schema.check({f"p{number}": 1 for number in range(50_000)})
 
 
@@ -125,3 +125,65 @@ def test_an_enum_in_branches_bounds_the_explanation() -> None:
     with pytest.raises(InvalidInput, match="where was not searched"):
         schema.check(["x"] * 300)
     assert process_time() - before < 5
+
+
+PATTERNS = {
+    "branches that are tried anew": (r"(a|aa)+(?!b)!$", ["a" * 18 + "?"] * 20_000),
+    "a look at all that follows, from everywhere": (r"(?=[\s\S]*\d)\w!", "a" * 100_000),
+    "a copy of what was found": (r"((a|aa)+)\1!", ["a" * 18 + "?"] * 20_000),
+    "many positions at once": (r"(?:[^\x00]?){800}\d", "aé" * 100_000),
+    "counts in counts": (r"^((a{1,10}){1,10}){1,10}b", ["a" * 900] * 1000),
+    "a tail that may begin anywhere": (r"[ab]*a[ab]{20}c", "ab" * 2_000_000),
+    "a pattern too long to read": ("|".join(["x"] * 10_000), "a" * 100_000),
+}
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+@pytest.mark.parametrize("place", ["value", "name of a member"])
+def test_patterns_bound_the_text(name: str, place: str) -> None:
+    """A pattern that would be matched for seconds is not begun, whether texts or names of members are to fit it."""
+    pattern, texts = PATTERNS[name]
+    matched: dict[str, Any] = {"pattern": pattern}
+    schema: dict[str, Any] = {"properties": {"texts": {"items": matched, **matched}}}
+    value: Any = texts
+    if place != "value":
+        schema = {"properties": {"texts": {"propertyNames": matched, "patternProperties": {pattern: True}}}}
+        value = {f"{number}{text}": 1 for number, text in enumerate([texts] if isinstance(texts, str) else texts)}
+    compiled = compile_schema(schema)
+    before = process_time()
+    with pytest.raises(InvalidInput, match="more than can be matched with the patterns"):
+        compiled.check({"texts": value})
+    assert process_time() - before < 2
+
+
+USUAL = {
+    r"^.{1,4096}$": "x" * 4000,
+    r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$": "01234567-89ab-cdef-0123-456789abcdef",
+    r"^data:image/(png|jpeg);base64,[A-Za-z0-9+/=]+$": "data:image/png;base64," + "A" * 1_000_000,
+    r"^[\w.+-]+@[\w-]+\.[\w.]+$": "ada.lovelace@example.org",
+    r"^(?=.*[a-z])(?=.*\d).{8,}$": "a" * 50_000 + "1",
+    r"^(?!.*secret)[\s\S]*$": "a" * 500_000,
+    r"^(?!\s)(.*)(?<!\s)$": "a word",
+    r"^((?!\.\.)[\w./-])+$": "src/a/file.py",
+    r"^\d{4}-\d{2}-\d{2}$": "2026-11-19",
+    r"[]a]{2}\x41\u{42}(?:x|y)??(?P<z>[^]\]])": "]aABxz",
+}
+
+
+@pytest.mark.parametrize("pattern", USUAL)
+def test_usual_patterns_meet_what_they_are_for(pattern: str) -> None:
+    """Patterns as people write them are matched with a text as long as they are for, and with a thousand short ones."""
+    text = USUAL[pattern]
+    compile_schema({"items": {"pattern": pattern}}).check([text] if len(text) > 100 else [text] * 1000)
+
+
+def test_plain_checks_of_many_values_are_bounded() -> None:
+    """A thousand checks of each of a million values, or as many exact divisions, are refused; thousands are made."""
+    plain = compile_schema({"items": {"allOf": [{"minLength": number} for number in range(1000)]}})
+    plain.check([1] * 10_000)
+    with pytest.raises(InvalidInput, match="checks for each"):
+        plain.check([1] * 1_000_000)
+    exact = compile_schema({"items": {"multipleOf": 0.01}})
+    exact.check([12.34] * 50_000)
+    with pytest.raises(InvalidInput, match="multipleOf"):
+        exact.check([1.5e300] * 1_000_000)
