@@ -36,9 +36,9 @@ _MAX_ERRORS_FOR_ONE = 50_000
 _MAX_ERRORS_FOR_ALL = 20_000
 # A check takes some thirty nanoseconds, and the interpreter is held meanwhile: another thread would not help.
 _MAX_COSTLY_CHECKS = 20_000_000
-# Of these even the largest request has not too many; a plain keyword takes less than the average of all.
-_FEW_CHECKS = 20
+# A plain keyword takes less than the average of all.
 _PLAIN = 1 / 8
+_LONGEST_POWER = 40
 _STRICT = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 # Of these the message alone does not say what would have been right.
 _UNEXPLAINED = frozenset({"anyOf", "oneOf", "contains"})
@@ -53,13 +53,18 @@ class Schema:
     _validator: Validator = field(repr=False)
     _defaults: Defaults | None = field(repr=False)
     _extent: SchemaCost = field(repr=False)
+    _free_bytes: int = field(init=False, repr=False)
+    """The length of a JSON text that no check of this schema can be too much for, whatever is in it."""
+
+    def __post_init__(self) -> None:
+        lengths = (1 << power for power in range(_LONGEST_POWER, 0, -1))
+        object.__setattr__(self, "_free_bytes", next(filter(self._is_surely_cheap, lengths), 0))
 
     def check(self, value: Any, *, field: str = "params") -> None:
         """Raise InvalidInput unless the value fits; the error says where, what and what else."""
-        candidate = _as_checkable(value, field)
-        if self._extent.is_costly or self._extent.comparisons or self._extent.work > _FEW_CHECKS:
+        candidate, length = _as_checkable(value, field)
+        if length > self._free_bytes:
             self._refuse_costly(candidate, field)
-        if self._extent.patterns:
             self._refuse_long_texts(candidate, field)
         try:
             if not self._validator.is_valid(candidate):
@@ -88,11 +93,22 @@ class Schema:
             message += f" (and {len(errors) - 1} more)"
         return InvalidInput(message, field=first["path"], errors=errors)
 
+    @property
+    def _checks(self) -> float:
+        """Return what one value costs."""
+        return self._extent.work * (1 if self._extent.is_costly else _PLAIN) + self._extent.comparisons
+
+    def _is_surely_cheap(self, length: int) -> bool:
+        """Return whether any JSON text of this length may be checked: each value takes two bytes, a text three."""
+        depth = length if self._extent.returns else 1
+        patterns = self._extent.patterns
+        matching = 0 if patterns is None else patterns.checks([length]) + patterns.checks([0]) * (length // 3)
+        return max(self._checks * (length // 2 + 1), matching) * depth <= _MAX_COSTLY_CHECKS
+
     def _refuse_costly(self, value: Any, field: str) -> None:
         """Raise where the schema would go through a large value too often, such as with uniqueItems at every level."""
         values, depth = _size(value)
-        checks = self._extent.work * (1 if self._extent.is_costly else _PLAIN) + self._extent.comparisons
-        if checks * values * (depth if self._extent.returns else 1) > _MAX_COSTLY_CHECKS:
+        if self._checks * values * (depth if self._extent.returns else 1) > _MAX_COSTLY_CHECKS:
             keywords = "uniqueItems, unevaluatedItems, unevaluatedProperties, multipleOf or an enum of objects"
             is_plain = not self._extent.is_costly and not self._extent.comparisons
             reason = f"{self._extent.work} checks for each" if is_plain else keywords
@@ -104,9 +120,11 @@ class Schema:
 
     def _refuse_long_texts(self, value: Any, field: str) -> None:
         """Raise where matching the texts of a value with the patterns of the schema could take too long."""
-        texts, depth = _text_lengths(value)
         patterns = self._extent.patterns
-        if patterns and patterns.checks(texts) * (depth if self._extent.returns else 1) > _MAX_COSTLY_CHECKS:
+        if patterns is None:
+            return
+        texts, depth = _text_lengths(value)
+        if patterns.checks(texts) * (depth if self._extent.returns else 1) > _MAX_COSTLY_CHECKS:
             raise InvalidInput(
                 f"{field} has {len(texts)} texts of {sum(texts)} characters, more than can be matched with the "
                 "patterns of its schema; send less, or make the patterns simpler",
@@ -201,15 +219,18 @@ def _invalid_schema(source: Any, error: ValidationError) -> InvalidSchema:
     return InvalidSchema(f"schema: {_shorten(error.message)}", field="schema")
 
 
-def _as_checkable(value: Any, field: str) -> Any:
-    """Return a value that the validator may see: beyond orjson's limits (depth, 64 bits) it would crash."""
+def _as_checkable(value: Any, field: str) -> tuple[Any, int]:
+    """Return a value that the validator may see, and the length of its text.
+
+    Beyond orjson's limits (depth, 64 bits) the validator would crash.
+    """
     try:
-        orjson.dumps(value, option=_STRICT)
-        return value
+        return value, len(orjson.dumps(value, option=_STRICT))
     except TypeError:
         pass
     try:
-        return parse_json(canonical_json(value), field=field)
+        text = canonical_json(value)
+        return parse_json(text, field=field), len(text)
     except InvalidInput as error:
         raise InvalidInput(f"{field}: {error.message}", field=field) from None
 
