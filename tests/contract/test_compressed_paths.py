@@ -12,6 +12,7 @@ from tests.talking import Speaker, bound, talking_home
 from tests.working import working
 from twinraven.app import TwinRaven
 from twinraven.conversations import WorkingMemory
+from twinraven.knowledge import CompressionRequest
 from twinraven.tenancy import LOCAL
 
 SENTENCE = "The parcel {0} went from Lisbon to Porto on day {0}, and Ann paid {0} euros for it. "
@@ -52,8 +53,21 @@ async def test_a_path_that_is_too_long_is_summed_up(store: str, tmp_path: Path, 
         assert last.of("path")[0].alternative_id == edited.active.alternative_id
         await talk.switch(conversation_id, turns[0].turn_id, turns[0].active.alternative_id, by=LOCAL)
         back = await talk.memory(conversation_id, by=LOCAL)
-        assert back.of("summary")
+        (made,) = back.of("summary")
         assert len(back.material.path) == 20
+        first = [place.place for place in back.material.path[:2]]
+        wish = CompressionRequest(
+            conversation_id,
+            tuple(str(place.episode_id) for place in first),
+            first[-1].turn_id,
+            first[-1].alternative_id,
+        )
+        shorter = await raven.summaries.write(wish, "Two parcels.", by=LOCAL)
+        for used, gone in ((made.id, made.id), (shorter.summary_id, shorter.summary_id), (None, None)):
+            memory = await talk.memory(conversation_id, budget=100_000, by=LOCAL)
+            assert [item.id for item in memory.of("summary")] == ([] if used is None else [used])
+            if gone is not None:
+                await raven.summaries.delete(gone, by=LOCAL)
 
 
 @pytest.mark.req("AD-22")
@@ -65,6 +79,7 @@ async def test_entities_of_the_path_rise_and_fall(tmp_path: Path) -> None:
         made = await raven.entities.create(
             "default", "Marguerite Duval", "a customer in Lyon", category="Person", group_id=conversation_id
         )
+        other = await raven.entities.create("default", "Harvest", "a fair in autumn", group_id=conversation_id)
         first = await talk.say(conversation_id, "Marguerite Duval called about her order.", by=LOCAL)
         async with working(raven):
             await bound(raven, conversation_id)
@@ -78,15 +93,28 @@ async def test_entities_of_the_path_rise_and_fall(tmp_path: Path) -> None:
             await talk.say(conversation_id, "Marguerite Duval called again.", by=LOCAL)
             await bound(raven, conversation_id)
             assert await _relevance(raven, conversation_id, made.entity_id) > far
+        await raven.introspections.add(LOCAL.user_id, "She prefers the phone.", by=LOCAL)
         memory = await talk.memory(conversation_id, by=LOCAL)
+        assert [each.text for each in memory.of("note")] == ["Note to self: She prefers the phone."]
         item = next(each for each in memory.of("entity") if each.id == made.entity_id)
         assert "Marguerite Duval" in item.text
         assert "relevance" in item.why
         flags = next(each for each in memory.as_json()["active_entities"] if each["entity_uuid"] == made.entity_id)
         assert flags["include_summary"] in (True, False)
         small = await talk.memory(conversation_id, budget=memory.total_tokens - 1, by=LOCAL)
-        assert small.left_out[0].kind == "entity"
+        assert (small.left_out[0].kind, small.left_out[0].id) == ("entity", other.entity_id)
         assert first.active.alternative_id in [place.alternative_id for place in small.of("path")]
+        await raven.entities.enrich("default", made.entity_id)
+        for relation, value in (("lives_in", "Nantes"), ("lives_in", "Lyon")):
+            await raven.entities.state("default", made.entity_id, relation, value)
+        said = {"include_summary": "a customer", "include_facets": "mentioned_by", "include_relationships": "in: Lyon"}
+        for flag in said:
+            flags = dict.fromkeys(said, False) | {flag: True}
+            await raven.entities.place("default", conversation_id, made.entity_id, **flags)
+            memory = await talk.memory(conversation_id, by=LOCAL)
+            item = next(each for each in memory.of("entity") if each.id == made.entity_id)
+            assert [name for name, words in said.items() if words in item.text] == [flag]
+            assert "Nantes" not in item.text
 
 
 async def _relevance(raven: TwinRaven, conversation_id: str, entity_id: str) -> float:

@@ -21,6 +21,7 @@ from twinraven.conversations import (
     TooManyAlternatives,
     count_tokens,
 )
+from twinraven.engine import RunEnd
 from twinraven.foundation.errors import AppendOnly, Conflict, InvalidInput, NotFound, StorageError, TwinRavenError
 from twinraven.models import ModelNotConfigured
 from twinraven.storage import Transaction
@@ -364,6 +365,12 @@ async def test_what_nobody_answered_becomes_an_episode_too(raven: TwinRaven, spe
         speaker.gate.set()
         answered = await settled(raven, late)
         assert answered.alternative_id in [each.alternative_id for each in await bound(raven, conversation_id)]
+    await talk.say(conversation_id, "three", by=LOCAL)
+    (writing,) = await raven.runs.list("default", target="house:episodes", state="queued")
+    end = RunEnd("default", writing.run_id, "succeeded")
+    await raven.database.write("default", lambda tx: talk.on_run_end(tx, end))
+    queued = await raven.runs.list("default", target="house:episodes", state="queued")
+    assert len(queued) == 2, "what was said while one run ended is written by another"
 
 
 @pytest.mark.req("AD-20", "AD-22")

@@ -56,6 +56,17 @@ async def test_a_worker_that_lost_a_run_begins_nothing_more(raven: TwinRaven, di
         await database.write(TENANT, lambda tx: dispatcher.hold(tx, second))
 
 
+@pytest.mark.req("AD-14", "AD-11")
+async def test_what_wakes_a_run_before_it_rests_is_not_lost(raven: TwinRaven, dispatcher: EmbeddedDispatcher) -> None:
+    """An answer that comes while a worker is about to let a run rest lets it be taken at once; without one it rests."""
+    lease = await _taken(dispatcher, "w1")
+    await raven.database.write(TENANT, lambda tx: dispatcher.wake(tx, TENANT, "r1"))
+    await raven.database.write(TENANT, lambda tx: dispatcher.rest(tx, lease, None))
+    again = await _taken(dispatcher, "w2")
+    await raven.database.write(TENANT, lambda tx: dispatcher.rest(tx, again, None))
+    assert await dispatcher.take("w1", {"runs": 1}) == []
+
+
 async def test_a_run_says_that_it_is_being_worked_at(raven: TwinRaven, dispatcher: EmbeddedDispatcher) -> None:
     """A run that was taken is marked when its worker begins a call, and not before; it is anew when another has it."""
     database: Database = raven.database

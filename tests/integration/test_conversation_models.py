@@ -221,7 +221,7 @@ async def test_a_client_says_where_over_http(tmp_path: Path) -> None:
         left = edited["alternatives"][0]["id"]
         refused = await door.post(f"{root}/forks", {"turn_id": said["id"], "alternative_id": left})
         assert (refused.status, refused.json()["details"]["field"]) == (400, "alternative_id")
-        told = {"speaker": "system", "turn_type": "tool_result", "content": "Tuesday"}
+        told = {"speaker": "system", "turn_type": "tool_result", "content": "Tuesday at noon, by train"}
         result = (await door.post(f"{root}/turns", told)).json()
         assert (result["speaker"], result["turn_type"]) == ("system", "tool_result")
         below, other = {"parent_turn": said["id"]}, {"speaker": "user", "content": "Please."}
@@ -239,9 +239,9 @@ async def test_a_client_says_where_over_http(tmp_path: Path) -> None:
             again = (await door.post(f"{root}/turns/{agent['id']}/alternatives", wish)).json()["alternatives"][-1]
             assert (again["is_active"], again["executed_by"]["process_id"]) == (True, process_id)
         memory = (await door.get(f"{root}/memory?turn_id={result['id']}")).json()
-        assert [item["text"] for item in memory["items"]] == ["When exactly?", "Tuesday"]
+        assert [item["text"] for item in memory["items"]] == ["When exactly?", told["content"]]
         small = (await door.get(f"{root}/memory?turn_id={result['id']}&budget=1")).json()
-        assert (small["budget"], [item["text"] for item in small["items"]]) == (1, ["Tuesday"])
+        assert (small["budget"], [item["text"] for item in small["items"]]) == (1, [told["content"]])
         path = (await door.get(f"{root}/path?turn_id={beside['id']}")).json()["items"]
         assert [turn["id"] for turn in path] == [said["id"], beside["id"]]
         await door.patch(root, {"status": "archived"})
