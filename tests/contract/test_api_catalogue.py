@@ -101,6 +101,14 @@ async def test_the_use_of_a_secret_may_state_a_scope(owner: Seeds) -> None:
     told = canonical_json(made(await owner.door.get("/v1/audit"))).decode()
     assert '"secret_scope":"orders:read"' in told
     assert '"secret_scope":"orders:write"' in told
+    secret = f"/v1/secrets/{bound['secret']}"
+    before = made(await owner.door.get(secret))
+    assert sorted(before["used_by"]) == ["tool 'bound_tool'", "tool 'scoped'"]
+    assert (await owner.door.delete(secret)).status == 409
+    renamed = made(await owner.door.patch(secret, {"name": "till key"}))
+    rotated = made(await owner.door.put(f"{secret}/value", {"value": "yet-another-value-7"}))
+    assert (renamed["name"], renamed["version"]) == ("till key", before["version"])
+    assert rotated == {**renamed, "version": before["version"] + 1, "updated_at": rotated["updated_at"]}
     made(await owner.door.post("/v1/secrets", {"name": "other", "type": "api_key", "value": "another-value-9"}))
     assert made(await owner.door.patch(place, {"secret": "other"}, If_Match="*"))["secret_scope"] is None
     both = {"secret": None, "secret_scope": "orders:read"}

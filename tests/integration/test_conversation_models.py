@@ -242,6 +242,7 @@ async def test_a_client_says_where_over_http(tmp_path: Path) -> None:
         assert [item["text"] for item in memory["items"]] == ["When exactly?", told["content"]]
         small = (await door.get(f"{root}/memory?turn_id={result['id']}&budget=1")).json()
         assert (small["budget"], [item["text"] for item in small["items"]]) == (1, [told["content"]])
+        assert [(left["kind"], left["id"]) for left in small["left_out"]] == [("path", edited["alternatives"][1]["id"])]
         path = (await door.get(f"{root}/path?turn_id={beside['id']}")).json()["items"]
         assert [turn["id"] for turn in path] == [said["id"], beside["id"]]
         await door.patch(root, {"status": "archived"})
