@@ -12,7 +12,7 @@ import pytest
 from twinraven.foundation.errors import Conflict, InvalidInput, NotFound
 from twinraven.knowledge import Entities, EntityDetails, Knowledge, NewEpisode
 from twinraven.knowledge.entities import duplicates, service
-from twinraven.knowledge.entities.duplicates import PossibleDuplicate, find_duplicates
+from twinraven.knowledge.entities.duplicates import DEFAULT_THRESHOLD, PossibleDuplicate, find_duplicates
 from twinraven.knowledge.entities.model import KnownEntity
 from twinraven.storage import Database, Row, Transaction
 
@@ -116,6 +116,8 @@ async def test_a_merge_moves_everything_and_can_be_undone(entities: Entities, kn
     await say(knowledge, "I met Bob Miller.", "Yes, Bob Miller and Robert Miller came.", "My friend is Bob Miller.")
     mine = await entities.create("t", "Robert Miller", "A painter", category="Person")
     theirs = (await found(entities, "Bob Miller")).entity
+    assert (await entities.enrich("t", theirs.entity_id)).entity.facets
+    await entities.place("t", "talk", theirs.entity_id)
     before = [await entities.details("t", each) for each in (theirs.entity_id, mine.entity_id)]
     merged = await entities.merge("t", theirs.entity_id, mine.entity_id, by="me")
     assert (merged.kept_id, merged.gone_id) == (mine.entity_id, theirs.entity_id)
@@ -123,9 +125,13 @@ async def test_a_merge_moves_everything_and_can_be_undone(entities: Entities, kn
     assert (after.entity.entity_id, after.entity.name) == (mine.entity_id, "Robert Miller")
     assert after.entity.aliases == ("Bob Miller",)
     assert after.entity.mentions == before[0].entity.mentions
+    assert after.entity.facets == before[0].entity.facets
+    assert after.entity.confidence["category"] == mine.confidence["category"] == 1
+    assert [each.entity.entity_id for each in await entities.active("t", "talk")] == [mine.entity_id]
     assert "Bob Miller" not in {each.name for each in await entities.entities("t")}
     await say(knowledge, "Bob Miller again.")
     await entities.undo("t", merged.merge_id)
+    assert [each.entity.entity_id for each in await entities.active("t", "talk")] == [theirs.entity_id]
     for was in before[1:]:
         assert (await entities.details("t", was.entity.entity_id)).entity.as_json() | {"mentions": 0} == (
             was.entity.as_json() | {"mentions": 0}
@@ -135,6 +141,7 @@ async def test_a_merge_moves_everything_and_can_be_undone(entities: Entities, kn
         await entities.undo("t", merged.merge_id)
 
 
+@pytest.mark.req("AD-24")
 async def test_merges_are_undone_in_reverse(entities: Entities) -> None:
     """A merge on which another one built can be undone only after that one."""
     one, two, three = [(await entities.create("t", name, "x y")).entity_id for name in ("Aa", "Bb", "Cc")]
@@ -182,6 +189,10 @@ async def test_only_certain_duplicates_merge_unasked(entities: Entities, knowled
     for each in proposals:
         await entities.reject("t", each.first_id, each.second_id, by="me")
     assert await entities.find_proposals("t", merges_certain=True) == []
+    (merge,) = await entities.merges("t")
+    await entities.undo("t", merge.merge_id)
+    await entities.find_proposals("t", merges_certain=True)
+    assert {"Paris", "PARIS"} <= {each.name for each in await entities.entities("t")}
 
 
 @pytest.mark.req("AD-24")
@@ -192,7 +203,23 @@ async def test_what_is_of_another_category_is_asked(database: Database, knowledg
     await entities.create("t", "MARISOL", "A village", category="Place", group_id="h")
     proposed = await entities.find_proposals("t", merges_certain=True)
     assert {"Marisol", "MARISOL"} in [{each.first_name, each.second_name} for each in proposed]
+    assert all(each.similarity < DEFAULT_THRESHOLD for each in proposed)
     assert {"Marisol", "MARISOL"} <= {each.name for each in await entities.entities("t")}
+
+
+@pytest.mark.req("AD-24")
+async def test_what_is_as_alike_as_asked_is_proposed(database: Database, knowledge: Knowledge) -> None:
+    """A pair at the threshold is proposed and one below is not; one name for two things is not merged unasked."""
+    await Entities(database).create("t", "Acme Corp", "makes tools")
+    await Entities(database).create("t", "ACME Corporation", "makes tools")
+    proposed = [await Entities(database, threshold=least).find_proposals("t") for least in (0.945, 0.944)]
+    assert [[each.similarity for each in some] for some in proposed] == [[], [0.94]]
+    await say(knowledge, "Mercury is a metal that flows.")
+    entities = Entities(database)
+    await entities.enrich("t", (await found(entities, "Mercury")).entity.entity_id)
+    await entities.create("t", "MERCURY", "A planet near the sun", group_id="h")
+    await entities.find_proposals("t", merges_certain=True)
+    assert {"Mercury", "MERCURY"} <= {each.name for each in await entities.entities("t")}
 
 
 @pytest.mark.req("AD-24")
@@ -239,6 +266,7 @@ async def test_enrichment_adds_and_never_removes(entities: Entities, knowledge: 
     assert ([each.object_id for each in around.relations], around.degree) == ([theo], 1)
     enriched = (await entities.enrich("t", mine.entity_id)).entity
     assert (enriched.summary, (enriched.enrichment or {})["degree"]) == ("My town", 1)
+    assert (enriched.enrichment or {})["centrality"] == around.centrality > 0
 
 
 async def test_looking_for_duplicates_holds_nobody_up(

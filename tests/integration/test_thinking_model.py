@@ -41,6 +41,7 @@ async def test_a_model_compresses_enriches_and_reflects(tmp_path: Path) -> None:
         answer(summary="A bakery hired Ann."),
         answer(done=True, notes=[{"position": 5, "content": "Work is new."}, {"position": 10, "content": "Nowhere."}]),
         answer(summary="A sister.", category="Person", facets={"role": ["sister"]}, confidence={"role": 0.9}),
+        answer(summary="Somebody.", facets={"role": ["friend"]}, confidence={"role": 0.2}),
     ]
     async with scripted_model(*told) as model:
         sections = model.settings()
@@ -74,6 +75,9 @@ async def test_a_model_compresses_enriches_and_reflects(tmp_path: Path) -> None:
             question = model.exchanges[5].asked.last
             around = (await raven.entities.neighbourhood(TENANT, clara.entity_id)).in_words()
             assert [text for text in ("Name: Clara", "Lisbon", around, SAID[0]) if text not in question] == []
+            again = (await raven.entities.enrich(TENANT, clara.entity_id)).entity
+            assert (again.summary, again.facets) == (enriched.summary, {"role": ["sister", "friend"]})
+            assert again.confidence["facets"]["role"] == 0.9
 
 
 @pytest.mark.req("AD-30")
