@@ -21,6 +21,7 @@ async def home(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator
         yield opened
 
 
+@pytest.mark.req("CH-16")
 async def test_a_task_that_is_handed_on_runs_once(home: ApiHome) -> None:
     """Under the key of a call, a colleague gets its answer and can make no other call; a stranger's key is another."""
     ada = await home.tenant("ada")
@@ -77,6 +78,7 @@ async def test_a_call_that_can_change_something_needs_a_key(home: ApiHome) -> No
     assert home.till.payments == []
 
 
+@pytest.mark.req("CH-16")
 async def test_other_keys_are_each_users_own(home: ApiHome) -> None:
     """Two users who make something under the same key make two things."""
     ada = await home.tenant("ada")

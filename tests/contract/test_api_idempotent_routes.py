@@ -137,6 +137,7 @@ def is_replayed(reply: Reply) -> bool:
     return reply.headers.get("idempotent-replayed") == "true"
 
 
+@pytest.mark.req("CH-16")
 @pytest.mark.parametrize("route", _ROUTES, ids=lambda route: route.name)
 async def test_sent_again_it_answers_the_same_and_makes_nothing(home: ApiHome, seeds: Seeds, route: Route) -> None:
     """The second answer is the first, marked as replayed; another body under the key is refused with 422."""
@@ -158,6 +159,7 @@ async def test_sent_again_it_answers_the_same_and_makes_nothing(home: ApiHome, s
     assert await _count(home, seeds) != counted
 
 
+@pytest.mark.req("CH-16")
 @pytest.mark.parametrize("route", _ROUTES, ids=lambda route: route.name)
 async def test_sent_by_many_at_once_it_happens_once(home: ApiHome, seeds: Seeds, route: Route) -> None:
     """Of many requests under one key one runs; the others get its answer, or 409 and may ask again."""
@@ -174,6 +176,7 @@ async def test_sent_by_many_at_once_it_happens_once(home: ApiHome, seeds: Seeds,
     assert is_replayed(settled)
 
 
+@pytest.mark.req("CH-16")
 async def test_a_write_is_made_once_however_its_key_is_sent(home: ApiHome, seeds: Seeds) -> None:
     """A call's key may stand in the header or in the body, which mean the same; two that differ are refused."""
     body = {"tool_name": "pay", "payload": {"amount": 5}, "session_id": "s"}
@@ -188,6 +191,7 @@ async def test_a_write_is_made_once_however_its_key_is_sent(home: ApiHome, seeds
     assert home.till.payments == [5]
 
 
+@pytest.mark.req("CH-16")
 async def test_a_request_that_failed_frees_its_key(seeds: Seeds) -> None:
     """What was refused can be corrected and sent under the same key."""
     refused = await seeds.door.post("/v1/services", service_body(name="ada-service"), Idempotency_Key="k")
@@ -195,6 +199,7 @@ async def test_a_request_that_failed_frees_its_key(seeds: Seeds) -> None:
     made(await seeds.door.post("/v1/services", service_body(name="free"), Idempotency_Key="k"))
 
 
+@pytest.mark.req("CH-16")
 async def test_a_request_whose_process_died_is_not_made_again_blindly(home: ApiHome, seeds: Seeds) -> None:
     """While it may run, 409 and try again; nobody can say what came of it: 409 and look first."""
     claims = home.raven.claims
@@ -206,6 +211,7 @@ async def test_a_request_whose_process_died_is_not_made_again_blindly(home: ApiH
     assert (unknown.status, unknown.json()["code"], unknown.json()["retryable"]) == (409, "EFFECT_UNKNOWN", False)
 
 
+@pytest.mark.req("CH-16")
 async def test_no_key_of_a_call_is_the_key_of_a_request(home: ApiHome, seeds: Seeds) -> None:
     """A member who calls a tool under whatever an administrator's key is called takes nothing from them."""
     member = await home.user(seeds.tenant_id, "mallory")

@@ -46,6 +46,7 @@ async def test_a_plan_over_http(tmp_path: Path) -> None:
     assert [entry["step_number"] for entry in log] == [1, 2]
     assert saved["initial_context"] == ["query"]
     assert {run["run_id"] for run in listed} == {"p1", fork["run_id"]}
+    assert len(model.exchanges) == 2
     assert [answer.status for answer in refused] == [400, 400, 400, 404]
 
 

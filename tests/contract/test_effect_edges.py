@@ -77,6 +77,7 @@ async def test_a_provider_that_says_no_when_asked_settles_what_was_unknown(
     assert await _status(house, publish_id) == "failed"
 
 
+@pytest.mark.req("CH-14", "CH-24")
 async def test_a_provider_that_is_no_longer_set_up_is_waited_for(house: Governed) -> None:
     """Without its provider an effect fails in the end where nothing was sent, and is unknown where something was."""
     press, task = ScriptedProvider("press", "publish", is_keyed=True), await approved_task(house.raven)
@@ -116,6 +117,7 @@ async def test_an_answer_that_could_not_be_stored_is_asked_for_again(
     assert (await _status(house, publish_id), press.happened[publish_id]) == ("published", 1)
 
 
+@pytest.mark.req("CH-14", "CH-16")
 async def test_an_outbox_writes_a_key_once_or_says_that_it_cannot(tmp_path: Path) -> None:
     """A file that is there is the answer, to sending and to asking; a folder that cannot be made took nothing."""
     order = EffectOrder("default", "publish", "e", "k" * 64, {"text": "x"}, "c")
@@ -210,6 +212,7 @@ async def test_decisions_that_do_not_fit_are_refused(house: Governed) -> None:
         await judge.decide(late, by=LOCAL)
 
 
+@pytest.mark.req("CH-14")
 async def test_what_cannot_be_stored_is_refused_in_python_too(house: Governed) -> None:
     """Kinds, references and texts that REST would not let through are refused by their fields by the house itself."""
     raven, task = house.raven, await approved_task(house.raven)
@@ -227,6 +230,7 @@ async def test_what_cannot_be_stored_is_refused_in_python_too(house: Governed) -
         assert raised.value.details["field"] == field
 
 
+@pytest.mark.req("CH-24")
 async def test_a_delivery_that_ends_early_leaves_what_was_never_sent(house: Governed) -> None:
     """What was set aside before it was sent waits for its run; what was parked meanwhile stays so; a run that is only
     named like a delivery ends like any other."""

@@ -273,6 +273,7 @@ async def test_a_delivery_that_is_cancelled_leaves_no_effect_under_way(tmp_path:
             assert [each.held for each in await house.raven.wallets.list("default")] == [0]
 
 
+@pytest.mark.req("CH-14")
 async def test_members_page_through_their_own_effects(tmp_path: Path) -> None:
     """A page of a member's effects is full, however many of others lie between."""
     async with api_home(tmp_path, needs_key=True) as home:

@@ -95,6 +95,10 @@ async def test_posts_messages_and_payments_happen_once(tmp_path: Path, login: Po
         ]
         files = list((raven.home / "outbox").rglob("*.json"))
         assert len(files) == 2
+        sent = {json.loads(each.read_bytes())["correlation_id"] for each in files}
+        assert sent == {each.as_json()["correlation_id"] for each in done[:2]}
+        for each, moment in zip(done, ("published_at", "sent_at", "executed_at"), strict=True):
+            assert each.as_json()[moment] == each.as_json()["updated_at"]
         assert (await raven.wallets.get("default", wallet_id)).as_json()["balance"] == "87.50"
         assert (await raven.ledger.verify("default")).ok
         report = await raven.audit.verify("default")
@@ -224,7 +228,7 @@ async def test_a_key_means_one_effect(tmp_path: Path) -> None:
         assert len(await raven.effects.list("publish", by=LOCAL)) == 1
 
 
-@pytest.mark.req("CH-14")
+@pytest.mark.req("CH-14", "CH-20", "CH-25")
 async def test_a_payment_is_taken_back_once(tmp_path: Path) -> None:
     """A reversal is a transaction of its own: the money returns, nothing is edited, and it happens once."""
     async with house(tmp_path) as raven, working(raven):
@@ -238,8 +242,16 @@ async def test_a_payment_is_taken_back_once(tmp_path: Path) -> None:
         assert (first.direction, first.reverses, first) == ("credit", made.transaction_id, again)
         assert (await raven.wallets.get("default", wallet_id)).as_json()["balance"] == "100.00"
         assert (await raven.ledger.verify("default")).ok
-        with pytest.raises(TwinRavenError, match="only a person who is an approver"):
-            await raven.effects.reverse(made.transaction_id, by=Principal("default", "bob", "member"), note="x")
+        names = ("campaign_id", "goal_id", "task_id", "decision_id")
+        assert [getattr(first, name) for name in names] == [getattr(made, name) for name in names]
+        for who in (Principal("default", "bob", "member"), Principal("default", "bot", "admin", kind="agent")):
+            with pytest.raises(TwinRavenError, match="only a person who is an approver"):
+                await raven.effects.reverse(made.transaction_id, by=who, note="x")
+        refused = await raven.effects.pay(payment(task, wallet_id, key="gone"), by=LOCAL)
+        assert isinstance(refused, MoneyTransaction)
+        await raven.effects.cancel("transaction", refused.transaction_id, by=LOCAL)
+        with pytest.raises(TwinRavenError, match="only an executed payment"):
+            await raven.effects.reverse(refused.transaction_id, by=LOCAL, note="x")
         with pytest.raises(TwinRavenError, match="only an executed payment"):
             await raven.effects.reverse(first.transaction_id, by=LOCAL, note="x")
         with pytest.raises(TwinRavenError, match="must say why"):
@@ -337,9 +349,10 @@ async def test_scheduled_effects_wait_and_can_be_cancelled(tmp_path: Path) -> No
         assert isinstance(soon, PublishEvent)
         await settled(raven, "publish", soon.publish_id)
         assert (await raven.effects.cancel("publish", made.publish_id, by=LOCAL)).status == "cancelled"
-        with pytest.raises(TwinRavenError) as raised:
-            await raven.effects.cancel("publish", soon.publish_id, by=LOCAL)
-        assert raised.value.code == "ILLEGAL_TRANSITION"
+        for act in (raven.effects.cancel, raven.effects.reconcile):
+            with pytest.raises(TwinRavenError) as raised:
+                await act("publish", soon.publish_id, by=LOCAL)
+            assert raised.value.code == "ILLEGAL_TRANSITION"
         assert len(list((raven.home / "outbox").rglob("*.json"))) == 1
 
 
@@ -367,6 +380,7 @@ async def test_a_tool_that_policy_marks_needs_a_judges_approval(tmp_path: Path) 
         assert await home.raven.audit.entries("default", AuditFilter(event_type="call.succeeded"))
 
 
+@pytest.mark.req("CH-14")
 @pytest.mark.parametrize(
     ("change", "field"),
     [
@@ -408,6 +422,7 @@ async def test_bad_payments_are_refused_and_leave_nothing(tmp_path: Path, change
         assert (right.status, right.json()["status"]) == (202, "approved")
 
 
+@pytest.mark.req("CH-14", "CH-17")
 async def test_effects_wallets_and_assets_over_http(tmp_path: Path) -> None:
     """Administrators open and fund wallets, members publish and see their own, and the books add up."""
     async with api_home(tmp_path, needs_key=True, engine=FAST) as home:

@@ -66,6 +66,7 @@ async def test_rules_about_money_fire(tmp_path: Path) -> None:
     assert {each.decision for name, each in found.items() if fired[name]} == {"escalate"}
 
 
+@pytest.mark.req("CH-07")
 async def test_a_function_that_leaves_its_process_unusable_denies_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,6 +82,7 @@ async def test_a_function_that_leaves_its_process_unusable_denies_once(
             assert (found.decision, said in told[names[0]]) == (verdict, True), told
 
 
+@pytest.mark.req("CH-07")
 async def test_a_function_that_cannot_be_started_denies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no process can be had for the checks, nothing is approved by them, and a person looks."""
     async with governed(tmp_path, policy={"functions": ["nowhere:at_all"]}) as house:

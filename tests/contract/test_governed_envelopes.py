@@ -84,6 +84,9 @@ async def test_a_task_goes_from_planner_to_worker_to_judge(house: Governed) -> N
         found = await house.raven.tracer.trace("default", str(sent["id"]))
         assert ("task", task["task_id"]) in found.nodes
         assert found.nodes[TraceKey("envelope", str(sent["id"]))].facts["correlation_id"] == sent["correlation_id"]
+    headed = envelope("planner.task", PAYLOAD, goal_id=house.goal.goal_id)
+    assert (await house.door.post("/v1/tasks", headed, X_Correlation_Id="h-1")).status == 200
+    assert (await house.door.get(f"/v1/envelopes/{headed['id']}")).json()["correlation_id"] == "h-1"
     origin = await house.raven.tracer.trace("default", decided["decision_id"])
     assert {("envelope", planned["id"]), ("envelope", told["id"])} <= origin.nodes.keys()
 
@@ -248,31 +251,50 @@ async def test_dependencies_form_a_graph_without_cycles(house: Governed) -> None
 
 
 @pytest.mark.req("CH-02", "CH-04", "CH-13")
+async def test_no_spec_holds_a_secret(small: Governed) -> None:
+    """An envelope, a plan and a revision with a secret of the tenant in it are refused, and nothing is stored."""
+    (task,) = await small.plan(outside())
+    await small.raven.vault.create("default", LOCAL.user_id, name="key", type="api_key", value="sk-canary-987654321")
+    leaky = {"description": "use sk-canary-987654321"}
+    with pytest.raises(InvalidInput, match="holds a secret"):
+        await small.raven.planner.revise(task.task_id, {**task.spec_json, **leaky}, by=LOCAL, state_version=1)
+    with pytest.raises(InvalidInput, match="holds a secret"):
+        await small.plan(outside("leaky", **leaky))
+    told = envelope("planner.task", {**PAYLOAD, **leaky}, goal_id=small.goal.goal_id)
+    assert error(await small.door.post("/v1/tasks", told)) == (400, "VALIDATION_FAILED", "payload")
+    assert await small.raven.tasks.list("default") == (task,)
+
+
+@pytest.mark.req("CH-04", "CH-05", "CH-13")
 async def test_a_spec_never_changes(house: Governed) -> None:
     """A revision is the next version, by which the task is attempted; the one before stays as it was."""
     (task,) = await house.plan(draft("one", dependencies=[]))
-    path, better = f"/v1/tasks/{task.task_id}", {"description": "Draft it better", "inputs": {"topic": "two"}}
-    body = {"payload": {**task.spec_json, **better}, "state_version": task.state_version}
+    path = f"/v1/tasks/{task.task_id}"
+    better = {"description": "Draft it better", "inputs": {"topic": "two"}, "priority": "high"}
+    whole = {name: value for name, value in {**task.spec_json, **better}.items() if name != "task_id"}
+    body = {"payload": whole, "state_version": task.state_version}
+    astray = {**body, "payload": {**whole, "dependencies": ["0" * 32]}}
+    assert (await house.door.post(f"{path}/specs", astray)).status == 404
     revised = (await house.door.post(f"{path}/specs", body)).json()
-    assert (revised["task_id"], revised["spec_version"]) == (task.task_id, 2)
+    assert (revised["task_id"], revised["spec_version"], revised["priority"]) == (task.task_id, 2, "high")
     versions = (await house.door.get(f"{path}/specs")).json()["items"]
     assert [each["spec_json"] for each in versions] == [revised["spec_json"], task.spec_json]
     assert [each["spec_hash"] for each in versions] == [
         content_hash(canonical_json(each["spec_json"])) for each in versions
     ]
     assert {each["created_by"] for each in versions} == {str(LOCAL.actor)}
+    assert [each["envelope_id"] is None for each in versions] == [True, False]
+    first = (await house.door.get(f"{path}/specs?limit=1")).json()
+    second = (await house.door.get(f"{path}/specs?limit=1&cursor={first['next_cursor']}")).json()
+    assert [*first["items"], *second["items"]] == versions
+    (taken,) = await house.plan(outside("taken"))
+    known = {**taken.spec_json, "description": "Look again"}
+    await house.raven.planner.revise(taken.task_id, known, by=LOCAL, state_version=1)
+    assert (await house.raven.attempts.claim(taken.task_id, by=AGENT)).spec_version == 2
     twice = envelope("planner.task", {**PAYLOAD, "task_id": task.task_id}, goal_id=house.goal.goal_id)
     assert error(await house.door.post("/v1/tasks", twice))[:2] == (409, "CONFLICT")
-    (noted,) = await house.entries("task.revised")
+    noted, _ = await house.entries("task.revised")
     assert (noted.data["task_id"], noted.data["spec_version"]) == (task.task_id, 2)
-    await house.raven.vault.create("default", LOCAL.user_id, name="key", type="api_key", value="sk-canary-987654321")
-    leaky = {"description": "use sk-canary-987654321"}
-    with pytest.raises(InvalidInput, match="holds a secret"):
-        await house.raven.planner.revise(task.task_id, {**task.spec_json, **leaky}, by=LOCAL, state_version=2)
-    with pytest.raises(InvalidInput, match="holds a secret"):
-        await house.plan(draft("leaky", **leaky))
-    told = envelope("planner.task", {**PAYLOAD, **leaky}, goal_id=house.goal.goal_id)
-    assert error(await house.door.post("/v1/tasks", told)) == (400, "VALIDATION_FAILED", "payload")
     await house.work()
     assert [topic for topic, _ in house.studio.asked] == ["two"]
     shown = (await house.door.get(path)).json()

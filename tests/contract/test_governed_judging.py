@@ -105,6 +105,34 @@ async def test_a_person_overrides_with_a_reason(house: Governed) -> None:
     assert [each.code for each in refused] == ["POLICY_VIOLATION"] * 4
     assert {each.data["task_id"] for each in refused} == {found.task.task_id}
     assert all(each.data["campaign_id"] and each.data["goal_id"] and each.message for each in refused)
+    await _refusals_of_work_are_audited(house, found)
+
+
+async def _refusals_of_work_are_audited(house: Governed, judged: TaskDetail) -> None:
+    """A member's claim, report, decision and change that are refused leave entries that name the whole lineage."""
+    over = {"time_window": {"end": "2026-01-01T00:00:00Z"}}
+    (late,), (failing,) = [
+        await house.plan(outside(name, **more)) for name, more in (("late", {"constraints": over}), ("failing", {}))
+    ]
+    for attempt in (
+        house.raven.attempts.claim(late.task_id, by=MEMBER),
+        house.raven.judge.decide(decision(await house.task(judged.task), "reject"), by=MEMBER),
+        house.raven.tasks.cancel(late.task_id, by=MEMBER, state_version=1),
+    ):
+        with pytest.raises(PolicyViolation):
+            await attempt
+    broken = result(failing) | {"status": "failed", "error": PolicyViolation("no").as_json()}
+    await house.raven.attempts.submit(broken, by=MEMBER)
+    lineage = {"tenant_id": "default", "campaign_id": late.campaign_id, "goal_id": late.goal_id}
+    for event, task in (
+        ("task.claim.refused", late),
+        ("decision.refused", judged.task),
+        ("task.refused", late),
+        ("result.failed", failing),
+    ):
+        entry = (await house.entries(event))[-1]
+        assert (entry.code, bool(entry.message)) == ("POLICY_VIOLATION", True), event
+        assert {name: entry.data.get(name) for name in (*lineage, "task_id")} == {**lineage, "task_id": task.task_id}
 
 
 @pytest.mark.req("CH-07")
@@ -215,6 +243,12 @@ async def test_a_worker_outside_is_told_what_a_judge_asks_for(small: Governed) -
     assert (await small.door.post("/v1/decisions", said)).status == 200
     again = (await small.door.post(path, {})).json()
     assert (again["attempt_number"], again["required_actions"]) == (2, wanted)
+    await small.raven.attempts.submit(result(task, 2), by=LOCAL)
+    last = (await small.task(task)).decisions[-1].decision_id
+    other = [{"action": "explain", "target_artifact_id": None, "notes": "say why"}]
+    said = {"decision": "reject", "reason": "not yet", "required_actions": other}
+    assert (await small.door.post(f"/v1/decisions/{last}/resolve", said)).status == 200
+    assert (await small.door.post(path, {})).json()["required_actions"] == other
 
 
 @pytest.mark.req("CH-08")
@@ -303,6 +337,7 @@ def babbles(subject):
 """
 
 
+@pytest.mark.req("CH-07")
 async def test_a_function_that_errs_or_loops_denies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Checks that are Python functions pass, fail with their words, and deny where they raise, loop or babble."""
     (tmp_path / "house_checks.py").write_text(FUNCTIONS)

@@ -20,6 +20,7 @@ from twinraven.catalog import ToolAnswer
 from twinraven.foundation.clock import iso
 from twinraven.foundation.errors import ToolError, ToolUnavailable
 from twinraven.governance import JudgeDecision
+from twinraven.governance.model import RetryRule
 from twinraven.serving import Authenticator
 from twinraven.tenancy import LOCAL
 
@@ -106,6 +107,7 @@ async def test_the_urgent_go_first(tmp_path: Path) -> None:
     async with governed(tmp_path, engine={"pools": [{"queue": "runs", "slots": 1}]}) as house:
         await house.plan(*(draft(name, priority=name) for name in ("low", "normal", "high", "critical")))
         tasks = await house.plan(outside("x", priority="low"), outside("y", priority="critical"))
+        await house.plan(outside("early", constraints=window(1, 2)))
         shown = [task.task_id for task in await house.raven.tasks.ready("default")]
         assert shown == [tasks[1].task_id, tasks[0].task_id]
         await house.work()
@@ -133,6 +135,14 @@ async def test_attempts_follow_the_retry_policy(small: Governed) -> None:
     waiting = await small.task(slow)
     assert waiting.task.due_at is not None
     assert waiting.task.due_at - waiting.results[0].created_at >= timedelta(seconds=0.99)
+    (away,) = await small.plan(outside("away"))
+    error = ToolUnavailable("not now").as_json()
+    failed = result(away) | {"status": "failed", "confidence_score": 0, "error": error}
+    await small.raven.attempts.submit(failed, by=AGENT)
+    assert (await small.task(away)).task.status == "pending"
+    assert await small.raven.tasks.ready("default") == ()
+    pauses = [RetryRule().delay_s(attempt) for attempt in (1, 2, 3, 10, 20)]
+    assert pauses == [1.0, 2.0, 4.0, 512.0, 600.0]
 
 
 @pytest.mark.req("CH-05")
@@ -162,6 +172,8 @@ async def test_a_result_can_be_joined_with_what_was_called(house: Governed) -> N
     assert [(each["criterion_id"], each["satisfied"]) for each in found.evidence] == [("url", True)]
     (call,) = found.invocations
     assert (call["tool_name"], call["status"]) == ("send", "success")
+    shown = (await house.door.get(f"/v1/results/{found.result_id}")).json()
+    assert (shown["campaign_id"], shown["goal_id"], shown["task_id"]) == (task.campaign_id, task.goal_id, task.task_id)
     kept = (await house.door.get(f"/v1/envelopes/{found.envelope_id}")).json()
     assert (kept["type"], kept["task_id"]) == ("worker.result", task.task_id)
     house.raven.collector.flush()
@@ -209,9 +221,12 @@ async def test_what_is_shown_is_what_is_stored(small: Governed) -> None:
                 kept = (await other.get(f"/v1/envelopes/{made.envelope_id}")).json()
                 word = made.decision if isinstance(made, JudgeDecision) else made.status
                 assert kept["status"] == {"approve": "approved", "reject": "rejected"}.get(word, word)
+                trace = await later.tracer.trace("default", f"envelope:{made.envelope_id}")
+                assert trace.nodes[trace.start].status == kept["status"]
         assert (await other.get(f"/v1/goals/{small.goal.goal_id}")).json()["status"] == "in_progress"
 
 
+@pytest.mark.req("CH-06")
 async def test_a_process_and_a_plan_are_attempted_like_a_tool(small: Governed) -> None:
     """A task that names a process runs its version in force, and one that brings a plan runs its steps."""
     from twinraven.processes import Process

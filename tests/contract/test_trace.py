@@ -19,7 +19,7 @@ from tests.working import FAST, reach, working
 from twinraven.app import TwinRaven
 from twinraven.audit import AuditFilter
 from twinraven.effects import MessageRequest, PaymentRequest, PublishRequest
-from twinraven.foundation.errors import NotFound
+from twinraven.foundation.errors import NotFound, ToolError
 from twinraven.tenancy import LOCAL
 from twinraven.tracing import draw_trace, trace_lines
 
@@ -71,7 +71,9 @@ async def test_every_record_of_governed_work_leads_to_its_origin_and_its_effects
     leads up to the campaign and down to what left the house; one correlation id runs from the plan to the decision."""
     async with governed(tmp_path) as house:
         door, raven = house.door, house.raven
-        planned = await door.post(f"/v1/goals/{house.goal.goal_id}/tasks", {"tasks": [draft()]}, X_Correlation_Id="c-7")
+        house.studio.failures.append(ToolError("no"))
+        twice = draft(retry_policy={"max_attempts": 2, "backoff_strategy": "none"})
+        planned = await door.post(f"/v1/goals/{house.goal.goal_id}/tasks", {"tasks": [twice]}, X_Correlation_Id="c-7")
         assert planned.status == 200, planned.body
         await house.work()
         (task,) = await raven.tasks.list("default")
@@ -90,25 +92,28 @@ async def test_every_record_of_governed_work_leads_to_its_origin_and_its_effects
         paid = (await raven.effects.pay(wish, by=LOCAL)).as_json()["transaction_id"]
         told = await raven.audit.entries("default", AuditFilter(correlation_id="c-7"))
         assert [entry.event_type for entry in told] == [
-            "task.planned", "task.attempt_begun", "result.complete", "decision.approved",
+            "task.planned", "task.attempt_begun", "call.failed", "result.failed", "task.attempt_begun",
+            "result.complete", "decision.approved",
         ]  # fmt: skip
         raven.collector.flush()
-        (event,) = (await door.get("/v1/events")).json()["items"]
-        assert event["correlation_id"] == "c-7"
-        for each in (found.results[0].envelope_id, found.decisions[0].envelope_id):
+        failed, event = sorted((await door.get("/v1/events")).json()["items"], key=lambda each: each["timestamp"])
+        assert (failed["correlation_id"], event["correlation_id"]) == ("c-7", "c-7")
+        (spec,) = await raven.tasks.specs("default", task.task_id)
+        for each in (spec.envelope_id, found.results[1].envelope_id, found.decisions[0].envelope_id):
             assert (await door.get(f"/v1/envelopes/{each}")).json()["correlation_id"] == "c-7"
         whole = {campaign, task.task_id, found.decisions[0].decision_id, event["event_id"], publication, paid}
         starts = {
-            found.runs[0].run_id: whole,
+            found.runs[1].run_id: whole,
             event["event_id"]: whole,
-            found.results[0].envelope_id: whole,
-            told[1].id: whole,
+            found.results[1].envelope_id: whole,
+            task.task_id: {campaign, failed["event_id"], *(each.result_id for each in found.results)},
+            told[4].id: whole,
             "c-7": whole - {campaign},
             f"effect:{paid}": {campaign, task.task_id, paid},
             asset: {campaign, task.task_id, publication},
             f"budget:{budget.json()['budget_id']}": {campaign, paid},
             f"wallet:{wallet}": {paid},
-            publication: {campaign, asset, event["event_id"]},
+            publication: {campaign, asset, event["event_id"], told[0].id, told[-2].id, told[-1].id},
         }
         for start, wanted in starts.items():
             shown = await door.get(f"/v1/trace/{start}")
