@@ -215,8 +215,13 @@ def _number(value: float) -> str:
         return '"Infinity"' if value > 0 else '"-Infinity"'
     if value == 0:
         return "0"
+    text = repr(value)
+    if "e" not in text:
+        return text.removesuffix(".0")
+    if text[-5:-3] == "e+":
+        return text
     sign = "-" if value < 0 else ""
-    mantissa, _, exponent = f"{abs(value)!r}".partition("e")
+    mantissa, _, exponent = text.removeprefix("-").partition("e")
     whole, _, fraction = mantissa.partition(".")
     fraction = "" if fraction == "0" else fraction
     digits = (whole + fraction).lstrip("0")

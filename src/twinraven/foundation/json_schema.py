@@ -7,7 +7,6 @@ arguments can be secrets, and errors are recorded. jsonschema-rs does the work a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import orjson
 
 from twinraven.foundation.canonical import canonical_json, parse_json
+from twinraven.foundation.check_budget import CheckBudget, extent_of
 from twinraven.foundation.errors import InvalidInput, InvalidSchema
 from twinraven.foundation.pattern_cost import MAX_BACKTRACKS
 from twinraven.foundation.schema_defaults import Defaults
@@ -34,11 +34,6 @@ _MAX_TEXT = 300
 # The validator makes every error, on every branch, before it shows the first; each takes ten microseconds.
 _MAX_ERRORS_FOR_ONE = 50_000
 _MAX_ERRORS_FOR_ALL = 20_000
-# A check takes some thirty nanoseconds, and the interpreter is held meanwhile: another thread would not help.
-_MAX_COSTLY_CHECKS = 20_000_000
-# A plain keyword takes less than the average of all.
-_PLAIN = 1 / 8
-_LONGEST_POWER = 40
 _STRICT = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 # Of these the message alone does not say what would have been right.
 _UNEXPLAINED = frozenset({"anyOf", "oneOf", "contains"})
@@ -53,19 +48,12 @@ class Schema:
     _validator: Validator = field(repr=False)
     _defaults: Defaults | None = field(repr=False)
     _extent: SchemaCost = field(repr=False)
-    _free_bytes: int = field(init=False, repr=False)
-    """The length of a JSON text that no check of this schema can be too much for, whatever is in it."""
-
-    def __post_init__(self) -> None:
-        lengths = (1 << power for power in range(_LONGEST_POWER, 0, -1))
-        object.__setattr__(self, "_free_bytes", next(filter(self._is_surely_cheap, lengths), 0))
+    _budget: CheckBudget | None = field(repr=False)
 
     def check(self, value: Any, *, field: str = "params") -> None:
         """Raise InvalidInput unless the value fits; the error says where, what and what else."""
-        candidate, length = _as_checkable(value, field)
-        if length > self._free_bytes:
-            self._refuse_costly(candidate, field)
-            self._refuse_long_texts(candidate, field)
+        candidate = _as_checkable(value, field)
+        self._refuse_costly(candidate, field)
         try:
             if not self._validator.is_valid(candidate):
                 raise self._invalid(candidate, field)
@@ -80,7 +68,7 @@ class Schema:
         return value if self._defaults is None else self._defaults.fill(value)
 
     def _invalid(self, value: Any, field: str) -> InvalidInput:
-        values, depth = _size(value)
+        values, depth, _ = extent_of(value)
         if self._extent.explanation_cost(values, depth) > _MAX_ERRORS_FOR_ONE:
             reason = "where was not searched, because the schema has too many branches for a value so large or deep"
             return InvalidInput(f"{field} does not fit its schema; {reason}", field=field, errors=[])
@@ -93,41 +81,14 @@ class Schema:
             message += f" (and {len(errors) - 1} more)"
         return InvalidInput(message, field=first["path"], errors=errors)
 
-    @property
-    def _checks(self) -> float:
-        """Return what one value costs."""
-        return self._extent.work * (1 if self._extent.is_costly else _PLAIN) + self._extent.comparisons
-
-    def _is_surely_cheap(self, length: int) -> bool:
-        """Return whether any JSON text of this length may be checked: each value takes two bytes, a text three."""
-        depth = length if self._extent.returns else 1
-        patterns = self._extent.patterns
-        matching = 0 if patterns is None else patterns.checks([length]) + patterns.checks([0]) * (length // 3)
-        return max(self._checks * (length // 2 + 1), matching) * depth <= _MAX_COSTLY_CHECKS
-
     def _refuse_costly(self, value: Any, field: str) -> None:
-        """Raise where the schema would go through a large value too often, such as with uniqueItems at every level."""
-        values, depth = _size(value)
-        if self._checks * values * (depth if self._extent.returns else 1) > _MAX_COSTLY_CHECKS:
-            keywords = "uniqueItems, unevaluatedItems, unevaluatedProperties, multipleOf or an enum of objects"
-            is_plain = not self._extent.is_costly and not self._extent.comparisons
-            reason = f"{self._extent.work} checks for each" if is_plain else keywords
+        """Raise where the schema would go through a large value too often, or match too long texts."""
+        extent = self._budget.exceeded(value) if self._budget else None
+        if extent:
             raise InvalidInput(
-                f"{field} has {values} values in {depth} levels, more than its schema with {reason} can be checked "
-                "for; send less, or make the schema simpler",
-                field=field,
-            )
-
-    def _refuse_long_texts(self, value: Any, field: str) -> None:
-        """Raise where matching the texts of a value with the patterns of the schema could take too long."""
-        patterns = self._extent.patterns
-        if patterns is None:
-            return
-        texts, depth = _text_lengths(value)
-        if patterns.checks(texts) * (depth if self._extent.returns else 1) > _MAX_COSTLY_CHECKS:
-            raise InvalidInput(
-                f"{field} has {len(texts)} texts of {sum(texts)} characters, more than can be matched with the "
-                "patterns of its schema; send less, or make the patterns simpler",
+                f"{field} has {extent.values} values in {extent.depth} levels and {sum(extent.texts)} characters, more "
+                "than can be checked with uniqueItems, unevaluatedItems, unevaluatedProperties, multipleOf, an enum of "
+                "objects, many branches or the patterns of its schema; send less, or make the schema simpler",
                 field=field,
             )
 
@@ -167,11 +128,21 @@ class Schema:
 
 def compile_schema(schema: Any) -> Schema:
     """Compile the compiled form of a JSON Schema (an object or a boolean)."""
+    if _is_larger(schema):
+        raise InvalidSchema(f"schema is larger than {MAX_SCHEMA_BYTES} bytes")
     try:
         text = canonical_json(schema)
     except InvalidInput as error:
         raise InvalidSchema(f"schema is not JSON: {error.message}") from None
     return _compile(text)
+
+
+def _is_larger(schema: Any) -> bool:
+    """Return whether a schema is so large that writing it out to compare it would take seconds."""
+    try:
+        return len(orjson.dumps(schema, option=_STRICT)) > 2 * MAX_SCHEMA_BYTES
+    except TypeError:
+        return extent_of(schema).values > MAX_SCHEMA_BYTES // 2
 
 
 @lru_cache(maxsize=1024)
@@ -180,13 +151,12 @@ def _compile(text: bytes) -> Schema:
         raise InvalidSchema(f"schema is larger than {MAX_SCHEMA_BYTES} bytes")
     source = parse_json(text, field="schema")
     if isinstance(source, bool):
-        return Schema(source, _build_validator(source), None, SchemaCost(work=1))
+        return Schema(source, _build_validator(source), None, SchemaCost(work=1), None)
     if not isinstance(source, dict):
         raise InvalidSchema(f"schema is {_with_article(json_type(source))}; it must be an object, true or false")
     document = SchemaDocument(cast("SubSchema", source))
-    extent = document.measure()
     validator = _build_validator(source)
-    return Schema(source, validator, Defaults(document), extent)
+    return Schema(source, validator, Defaults(document), document.cost, CheckBudget(document))
 
 
 def _build_validator(source: Any) -> Validator:
@@ -219,57 +189,21 @@ def _invalid_schema(source: Any, error: ValidationError) -> InvalidSchema:
     return InvalidSchema(f"schema: {_shorten(error.message)}", field="schema")
 
 
-def _as_checkable(value: Any, field: str) -> tuple[Any, int]:
-    """Return a value that the validator may see, and the length of its text.
-
-    Beyond orjson's limits (depth, 64 bits) the validator would crash.
-    """
+def _as_checkable(value: Any, field: str) -> Any:
+    """Return a value that the validator may see: beyond orjson's limits (depth, 64 bits) it would crash."""
     try:
-        return value, len(orjson.dumps(value, option=_STRICT))
+        orjson.dumps(value, option=_STRICT)
+        return value
     except TypeError:
         pass
     try:
-        text = canonical_json(value)
-        return parse_json(text, field=field), len(text)
+        return parse_json(canonical_json(value), field=field)
     except InvalidInput as error:
         raise InvalidInput(f"{field}: {error.message}", field=field) from None
 
 
 def _with_article(noun: str) -> str:
     return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
-
-
-def _size(value: Any) -> tuple[int, int]:
-    """Count the values in a value, itself included, and its levels."""
-    count, depth, level = 0, 0, [value]
-    while level:
-        depth += 1
-        count += len(level)
-        level = [child for item in level for child in _members(item)]
-    return count, depth
-
-
-def _text_lengths(value: Any) -> tuple[list[int], int]:
-    """Return the lengths of all texts in a value, names of members included, and its levels."""
-    lengths: list[int] = []
-    depth, level = 0, [value]
-    while level:
-        depth += 1
-        lengths += [len(text) for item in level for text in _texts(item)]
-        level = [child for item in level for child in _members(item)]
-    return lengths, depth
-
-
-def _texts(value: Any) -> Iterable[str]:
-    if isinstance(value, str):
-        return (value,)
-    return cast("SubSchema", value) if isinstance(value, dict) else ()
-
-
-def _members(value: Any) -> Iterable[Any]:
-    if isinstance(value, dict):
-        return cast("SubSchema", value).values()
-    return cast("list[Any]", value) if isinstance(value, list) else ()
 
 
 def _path_text(start: str, path: list[str | int]) -> str:

@@ -21,8 +21,8 @@ MAX_PATTERN_TEXT = 100_000
 
 SubSchema = dict[str, Any]
 
-_MAPS = ("properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions")
-_SINGLE_OR_LIST = (
+MAPS = ("properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions")
+SINGLE_OR_LIST = (
     *("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "items", "prefixItems", "additionalItems", "contains"),
     *("additionalProperties", "propertyNames", "unevaluatedItems", "unevaluatedProperties", "contentSchema"),
 )
@@ -40,7 +40,7 @@ _FRACTION = 64
 _DIVISION = 250
 _WORD = 64
 """Characters of a value that an error names in about the time of one check."""
-_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _NAMES = ("$id", "$anchor", "$dynamicAnchor")
 
 
@@ -76,20 +76,23 @@ class SchemaDocument:
         self.root = root
         self._named = dict(self._names())
         self._readable = MAX_PATTERN_TEXT
+        self._costs: dict[int, SchemaCost] = {}
+        self.cost = self._measure(root, set(), 1)
+        """Raises if validating a value could take too many steps."""
 
     def targets(self, schema: SubSchema) -> list[SubSchema]:
         """Return the targets of one schema's references, as far as they are in this document."""
-        found = [self._target(schema[keyword]) for keyword in _REFERENCES if isinstance(schema.get(keyword), str)]
+        found = [self._target(schema[keyword]) for keyword in REFERENCES if isinstance(schema.get(keyword), str)]
         return [target for target in found if target is not None]
 
-    def measure(self) -> SchemaCost:
-        """Measure the cost of the schema; raise if validating a value could take too many steps."""
-        return self._measure(self.root, {}, set(), 1)
+    def cost_of(self, schema: Any) -> SchemaCost | None:
+        """Return the cost of a part of the schema; None of what is no part, or is true or false."""
+        return self._costs.get(id(schema))
 
-    def _measure(self, schema: SubSchema, known: dict[int, SchemaCost], active: set[int], level: int) -> SchemaCost:
+    def _measure(self, schema: SubSchema, active: set[int], level: int) -> SchemaCost:
         """Return the extent below a schema; a reference back to one under way costs nothing, validators remember it."""
-        if id(schema) in known:
-            return known[id(schema)]
+        if id(schema) in self._costs:
+            return self._costs[id(schema)]
         if id(schema) in active:
             return SchemaCost(returns=1)
         active.add(id(schema))
@@ -100,7 +103,7 @@ class SchemaDocument:
         for keyword, children in [*_children(schema), ("$ref", self.targets(schema))]:
             if level > MAX_SCHEMA_DEPTH:
                 raise _too_deep()
-            extents = [self._measure(child, known, active, level + 1) for child in children]
+            extents = [self._measure(child, active, level + 1) for child in children]
             if extents and keyword not in _NEVER_EVALUATED:
                 combine = max if keyword in _EXCLUSIVE else sum
                 work += combine(extent.work for extent in extents)
@@ -122,8 +125,9 @@ class SchemaDocument:
         if depth >= MAX_SCHEMA_DEPTH:
             raise _too_deep()
         met = reduce(PatternCost.plus, patterns) if patterns else None
-        known[id(schema)] = SchemaCost(work, depth + 1, returns, branching, is_costly, mentions, comparisons, met)
-        return known[id(schema)]
+        measured = SchemaCost(work, depth + 1, returns, branching, is_costly, mentions, comparisons, met)
+        self._costs[id(schema)] = measured
+        return measured
 
     def _read(self, pattern: str) -> PatternCost:
         self._readable -= len(pattern)
@@ -172,11 +176,11 @@ def written_references(root: Any) -> Iterator[tuple[str, list[str | int]]]:
 
 
 def _children(schema: SubSchema) -> Iterator[tuple[str, list[SubSchema]]]:
-    for keyword in _MAPS:
+    for keyword in MAPS:
         members = schema.get(keyword)
         if isinstance(members, dict):
             yield keyword, only_schemas(list(cast("SubSchema", members).values()))
-    for keyword in _SINGLE_OR_LIST:
+    for keyword in SINGLE_OR_LIST:
         if keyword in schema:
             yield keyword, only_schemas(schema[keyword])
 
