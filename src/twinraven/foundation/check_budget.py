@@ -1,7 +1,8 @@
 """Bounds the checks that a JSON Schema makes of one value, before they are made; the validator holds the interpreter.
 
-First roughly: what the dearest path through the schema costs, times the values there are. Where that is too much,
-schema and value are walked together as far as the schema says which part of the value is checked by which part of it
+A JSON text that is short enough for its schema, as nearly all are, costs a comparison of its length. Of a longer one,
+what the dearest path through the schema costs is taken times the values there are. Where that is too much, schema and
+value are walked together as far as the schema says which part of the value is checked by which part of it
 (`properties`, `items`), so that a large text or list in a member that is free costs nothing.
 """
 
@@ -16,6 +17,7 @@ from twinraven.foundation.schema_document import MAPS, REFERENCES, SINGLE_OR_LIS
 MAX_CHECKS: Final = 20_000_000
 # Of these even the largest request has not too many; a plain keyword takes less than the average of all.
 _FEW_CHECKS: Final = 20
+_LONGEST: Final = 1 << 40
 _PLAIN: Final = 1 / 8
 _VISIT: Final = 120
 """What it costs to look at a part of a value here."""
@@ -52,12 +54,11 @@ class CheckBudget:
 
     def __init__(self, document: SchemaDocument) -> None:
         self._document = document
-        self._is_free = _is_free(document.cost)
+        self.free_bytes = _free_bytes(document.cost)
+        """The length of a JSON text for which the checks are not too many, whatever is in it."""
 
     def exceeded(self, value: Any) -> Extent | None:
         """Return how large a value is for which the checks would be too many."""
-        if self._is_free:
-            return None
         extent = extent_of(value)
         if _checks(self._document.cost, extent) <= MAX_CHECKS:
             return None
@@ -89,6 +90,20 @@ class CheckBudget:
 
 def _is_free(cost: SchemaCost) -> bool:
     return not (cost.is_costly or cost.comparisons or cost.patterns or cost.work > _FEW_CHECKS)
+
+
+def _free_bytes(cost: SchemaCost) -> int:
+    length = _LONGEST
+    while length and not _is_free(cost) and _most_checks(cost, length) > MAX_CHECKS:
+        length //= 2
+    return length
+
+
+def _most_checks(cost: SchemaCost, length: int) -> float:
+    """Bound the checks of any JSON text of this length: each value in it takes two bytes, and each text three."""
+    most = Extent(length // 2 + 1, length // 2 + 1, [length])
+    empty_texts = 0 if cost.patterns is None else cost.patterns.checks([0]) * (length // 3)
+    return _checks(cost, most) + empty_texts * (most.depth if cost.returns else 1)
 
 
 def _checks(cost: SchemaCost, extent: Extent) -> float:

@@ -52,8 +52,9 @@ class Schema:
 
     def check(self, value: Any, *, field: str = "params") -> None:
         """Raise InvalidInput unless the value fits; the error says where, what and what else."""
-        candidate = _as_checkable(value, field)
-        self._refuse_costly(candidate, field)
+        candidate, length = _as_checkable(value, field)
+        if self._budget is not None and length > self._budget.free_bytes:
+            self._refuse_costly(self._budget, candidate, field)
         try:
             if not self._validator.is_valid(candidate):
                 raise self._invalid(candidate, field)
@@ -81,9 +82,9 @@ class Schema:
             message += f" (and {len(errors) - 1} more)"
         return InvalidInput(message, field=first["path"], errors=errors)
 
-    def _refuse_costly(self, value: Any, field: str) -> None:
+    def _refuse_costly(self, budget: CheckBudget, value: Any, field: str) -> None:
         """Raise where the schema would go through a large value too often, or match too long texts."""
-        extent = self._budget.exceeded(value) if self._budget else None
+        extent = budget.exceeded(value)
         if extent:
             raise InvalidInput(
                 f"{field} has {extent.values} values in {extent.depth} levels and {sum(extent.texts)} characters, more "
@@ -189,15 +190,18 @@ def _invalid_schema(source: Any, error: ValidationError) -> InvalidSchema:
     return InvalidSchema(f"schema: {_shorten(error.message)}", field="schema")
 
 
-def _as_checkable(value: Any, field: str) -> Any:
-    """Return a value that the validator may see: beyond orjson's limits (depth, 64 bits) it would crash."""
+def _as_checkable(value: Any, field: str) -> tuple[Any, int]:
+    """Return a value that the validator may see, and the length of its text.
+
+    Beyond orjson's limits (depth, 64 bits) the validator would crash.
+    """
     try:
-        orjson.dumps(value, option=_STRICT)
-        return value
+        return value, len(orjson.dumps(value, option=_STRICT))
     except TypeError:
         pass
     try:
-        return parse_json(canonical_json(value), field=field)
+        text = canonical_json(value)
+        return parse_json(text, field=field), len(text)
     except InvalidInput as error:
         raise InvalidInput(f"{field}: {error.message}", field=field) from None
 
