@@ -214,7 +214,7 @@ async def test_what_is_as_alike_as_asked_is_proposed(database: Database, knowled
     await Entities(database).create("t", "ACME Corporation", "makes tools")
     proposed = [await Entities(database, threshold=least).find_proposals("t") for least in (0.945, 0.944)]
     assert [[each.similarity for each in some] for some in proposed] == [[], [0.94]]
-    await say(knowledge, "Mercury is a metal that flows.")
+    await say(knowledge, "We heated Mercury, which is a metal.")
     entities = Entities(database)
     await entities.enrich("t", (await found(entities, "Mercury")).entity.entity_id)
     await entities.create("t", "MERCURY", "A planet near the sun", group_id="h")
