@@ -132,7 +132,7 @@ class Console:
             await reply.redirect(found.location, found.headers)
         elif headers.get(b"hx-request") == b"true":
             values = {"me": visit.me, "names": await _names(visit), **found.values}
-            await reply.page(found.status, self._renderer.part(found.template, values))
+            await reply.page(found.status, await self._renderer.part(found.template, values))
         else:
             await self._show(page, visit, found, reply, begun=begun)
 
@@ -154,7 +154,7 @@ class Console:
             "command": found.command,
             "asked": visit.api.asked,
         }
-        await reply.page(found.status, self._renderer.page(found.template, {**frame, **found.values}))
+        await reply.page(found.status, await self._renderer.page(found.template, {**frame, **found.values}))
 
     async def _static(self, path: Sequence[str], reply: PageReply) -> None:
         found = self._files.find(*path) if len(path) == 2 else None
@@ -184,12 +184,12 @@ class Console:
         onwards = _own_path(form.get("next") or _pairs(scope["query_string"]).get("next", ""))
         values: dict[str, Any] = {"title": "Sign in", "onwards": onwards, "refused": ""}
         if scope["method"] != "POST":
-            await reply.page(200, self._renderer.page("sign_in.html", values))
+            await reply.page(200, await self._renderer.page("sign_in.html", values))
             return
         client = str((scope.get("client") or ("",))[0])
         if self._tries.is_reached(client):
             values["refused"] = "Too many keys were refused from here. Wait a minute."
-            await reply.page(429, self._renderer.page("sign_in.html", values))
+            await reply.page(429, await self._renderer.page("sign_in.html", values))
             return
         key = form.get("key", "").strip()
         try:
@@ -204,7 +204,7 @@ class Console:
                 raise
             self._tries.note(client)
             values["refused"] = "This key opens nothing. Ask an administrator of your tenant for one."
-            await reply.page(401, self._renderer.page("sign_in.html", values))
+            await reply.page(401, await self._renderer.page("sign_in.html", values))
             return
         cookie = cookie_of(headers, begun.body["shown_once"], lasts_s=_SIGN_IN_LASTS_S)
         await reply.redirect(onwards, (("set-cookie", cookie),))
@@ -228,7 +228,7 @@ class Console:
 
     async def _refuse(self, reply: PageReply, status: int, problem: Mapping[str, Any], correlation_id: str) -> None:
         values = {"title": problem.get("title", "Problem"), "problem": problem, "correlation_id": correlation_id}
-        await reply.page(status, self._renderer.page("problem.html", values))
+        await reply.page(status, await self._renderer.page("problem.html", values))
 
     async def _known_parts(self, scope: Scope) -> frozenset[str]:
         """Return the first words of the API's paths, read once from its own description."""

@@ -6,9 +6,11 @@ characters. A part of a page is its main block without the frame.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from time import perf_counter
+from typing import Any, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
@@ -16,6 +18,7 @@ from jinja2.runtime import Context
 from twinraven.console import formatting
 
 _FOLDER = Path(__file__).parent / "templates"
+_SLICE_S: Final = 0.002
 _FILTERS: tuple[Callable[..., Any], ...] = (
     formatting.took,
     formatting.mark,
@@ -71,10 +74,22 @@ class Renderer:
         self._environment.filters.update({each.__name__: each for each in (*_FILTERS, *_NAMING)})
         self._environment.globals["static"] = address  # pyright: ignore[reportArgumentType] - any value may be global
 
-    def page(self, template: str, values: Mapping[str, Any]) -> str:
-        return self._environment.get_template(template).render({**values, "is_part": False})
+    async def page(self, template: str, values: Mapping[str, Any]) -> str:
+        return await _joined(self._environment.get_template(template).generate({**values, "is_part": False}))
 
-    def part(self, template: str, values: Mapping[str, Any]) -> str:
+    async def part(self, template: str, values: Mapping[str, Any]) -> str:
         """Return the main block of a page alone."""
         found = self._environment.get_template(template)
-        return "".join(found.blocks["main"](found.new_context({**values, "is_part": True})))
+        return await _joined(found.blocks["main"](found.new_context({**values, "is_part": True})))
+
+
+async def _joined(parts: Iterable[str]) -> str:
+    """Return a text made of parts; calls of agents that the same event loop serves go on between them."""
+    made: list[str] = []
+    until = perf_counter() + _SLICE_S
+    for part in parts:
+        made.append(part)
+        if perf_counter() >= until:
+            await asyncio.sleep(0)
+            until = perf_counter() + _SLICE_S
+    return "".join(made)

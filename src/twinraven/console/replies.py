@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
@@ -25,6 +26,7 @@ _ALWAYS: Final = {
 _UNKEPT: Final = {"cache-control": "no-store", "vary": "Accept-Encoding, HX-Request"}
 _KEPT: Final = {"cache-control": "public, max-age=31536000, immutable", "vary": "Accept-Encoding"}
 _WORTH_PACKING: Final = 800
+_LONG: Final = 50_000
 
 
 class PageReply:
@@ -38,7 +40,10 @@ class PageReply:
         body = text.encode("utf-8", "replace")
         more = {"content-type": "text/html; charset=utf-8"}
         if self._takes_gzip and len(body) > _WORTH_PACKING:
-            body, more["content-encoding"] = gzip.compress(body, 5), "gzip"
+            # A long page is packed beside the event loop: zlib needs no lock of the interpreter.
+            is_long = len(body) > _LONG
+            packed = await asyncio.to_thread(gzip.compress, body, 5) if is_long else gzip.compress(body, 5)
+            body, more["content-encoding"] = packed, "gzip"
         await self._write(status, body, {**_UNKEPT, **more})
 
     async def data(self, body: bytes) -> None:

@@ -305,14 +305,23 @@ def _beyond(text: str) -> tuple[int, int]:
                 | {"additionalProperties": True},
             ]
         },
+        query=(
+            QueryParameter(
+                "events",
+                {"type": "integer", "minimum": 0, "maximum": _MOST_SHOWN, "default": _MOST_SHOWN},
+                "at most so many of its calls",
+            ),
+        ),
         errors=(NotFound,),
         note=f"Of a long session the first {_MOST_SHOWN} calls are shown and `events_truncated` is true; "
-        "GET /v1/events?session_id=… gives all of them, page by page. `verdict` is what somebody stated last.",
+        "GET /v1/events?session_id=… gives all of them, page by page. "
+        "`verdict` is what somebody stated last.",
     )
 )
 async def show_session(request: Request) -> Response:
     """Return a session with as many of its calls as fit into a page; a session may have any number of them."""
-    session = await request.raven.events.session(request.tenant_id, request.path["session_id"], most=_MOST_SHOWN)
+    most = int(request.query["events"])
+    session = await request.raven.events.session(request.tenant_id, request.path["session_id"], most=most)
     verdict = await request.raven.events.verdict(request.tenant_id, session.session_id)
     shown = {
         "events": [event.as_json() for event in session.events],

@@ -7,6 +7,7 @@ percents of the axis.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -85,16 +86,22 @@ class Scale:
                 length = gaps[number] if gaps[number] <= cap else short
                 self.pieces.append(TimeSegment(end, busy[number + 1][0], at, length, is_cut=gaps[number] > cap))
                 at += length
+        self._ends = [piece.end for piece in self.pieces]
         self.total = max(at, 1.0)
         self.busy_ms = sum(end - begin for begin, end in busy)
 
     def percent(self, moment: float) -> float:
-        for piece in self.pieces:
-            if moment <= piece.end:
-                real = piece.end - piece.begin
-                inside = 0.0 if real <= 0 else (max(moment, piece.begin) - piece.begin) / real * piece.length
-                return 100 * (piece.at + inside) / self.total
-        return 100.0
+        piece = self._piece(moment)
+        if piece is None:
+            return 100.0
+        real = piece.end - piece.begin
+        inside = 0.0 if real <= 0 else (max(moment, piece.begin) - piece.begin) / real * piece.length
+        return 100 * (piece.at + inside) / self.total
+
+    def _piece(self, moment: float) -> TimeSegment | None:
+        """Return the stretch that a moment lies in, or the first one; None behind the last."""
+        found = bisect_left(self._ends, moment)
+        return self.pieces[found] if found < len(self.pieces) else None
 
     @property
     def cuts(self) -> list[tuple[float, float, float]]:
@@ -114,7 +121,7 @@ class Scale:
         for _ in range(_MOST_TICKS):
             if moment > end:
                 break
-            piece = next((each for each in self.pieces if each.begin <= moment <= each.end), None)
+            piece = self._piece(moment)
             if piece is not None and piece.is_cut:
                 moment = step * (int(piece.end / step) + 1)
                 continue

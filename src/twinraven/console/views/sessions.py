@@ -115,24 +115,23 @@ async def show_session(visit: PageRequest) -> PageView:
 
 async def _session_page(visit: PageRequest) -> PageView:
     session_id, query = visit.path["session_id"], visit.query
-    session = await visit.api.get("sessions", session_id)
     begin = query.get("from")
-    onwards = None
-    events = session["events"]
-    if session["events_truncated"]:
-        page = await visit.api.get("events", session_id=session_id, limit=_MOST_CALLS, cursor=begin)
-        events, onwards = page["items"], page["next_cursor"]
+    session, calls = await asyncio.gather(
+        visit.api.get("sessions", session_id, events=0),
+        visit.api.get("events", session_id=session_id, limit=_MOST_CALLS, cursor=begin),
+    )
     chosen = None if "call" not in query else await _chosen(visit, query["call"])
     is_full = query.get("idle") == "full"
     values = {
         "session": session,
-        "fall": lay_out(events, cut=not is_full),
+        "fall": lay_out(calls["items"], cut=not is_full),
         "is_full": is_full,
         "chosen": None if chosen is None else chosen["event_id"],
         "event": chosen,
         "run": await _run_of(visit, session_id),
         "begin": begin,
-        "onwards": onwards,
+        "onwards": calls["next_cursor"],
+        "is_cut": bool(begin or calls["next_cursor"]),
         "at": f"/console/sessions/{quote(session_id, safe='')}",
         "keep": "&idle=full" if is_full else "",
     }
