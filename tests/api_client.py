@@ -110,6 +110,7 @@ class Listening:
         self.gone = asyncio.Event()
         self.ended = asyncio.Event()
         self._parts: asyncio.Queue[bytes] = asyncio.Queue()
+        self._changes: list[tuple[str | None, str | None]] = []
         self._begun = asyncio.Event()
         self._is_asked = False
 
@@ -148,13 +149,18 @@ class Listening:
                 lines = dict(line.split(": ", 1) for line in part.decode().strip().split("\n"))
                 return lines.get("id"), lines["event"], parse_json(lines["data"])
 
+    async def change(self, *, within_s: float = 10.0) -> tuple[str | None, str | None]:
+        """The next change that is told: its topic, and what it is about."""
+        async with asyncio.timeout(within_s):
+            while not self._changes:
+                part = await self._parts.get()
+                told = [parse_json(line[6:]) for line in part.split(b"\n") if line.startswith(b"data: ")]
+                self._changes += [(each["topic"], each["about"]) for each in told]
+        return self._changes.pop(0)
+
     async def topic(self, *, within_s: float = 10.0) -> str | None:
         """The topic of the next change that is told."""
-        async with asyncio.timeout(within_s):
-            while True:
-                part = await self._parts.get()
-                if not part.startswith(b":"):
-                    return parse_json(part.split(b"data: ", 1)[1].strip())["topic"]
+        return (await self.change(within_s=within_s))[0]
 
     async def place(self, *, within_s: float = 10.0) -> int:
         """The next id that comes without an event."""

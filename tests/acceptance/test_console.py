@@ -165,6 +165,45 @@ def test_live_session(site: Site, person: Profile) -> None:
     assert tab.evaluate("document.querySelector('tr[aria-selected]').id") == f"call-{chosen}"
 
 
+def loads_of(tab: Tab) -> int:
+    """How often a tab asked for its page."""
+    return sum(url == tab.url for url in tab.requests)
+
+
+def test_a_session_is_made_again_for_its_own_calls(site: Site, person: Profile) -> None:
+    """The page of a session asks again when its session has new calls, and never because of those of another."""
+    one, other = (person.open(f"{site.url}sessions/{name}") for name in ("ticket-4101", "ticket-4102"))
+    rows = "document.querySelectorAll('tr.call').length"
+    before = [tab.evaluate(rows) for tab in (one, other)]
+    for tab in (one, other):
+        live(tab)
+        tab.requests.clear()
+    for number in range(1, 4):
+        site.record("elsewhere", number)
+        site.record("ticket-4102", number)
+        other.wait(f"{rows} === {before[1] + number}")
+    assert (loads_of(one), loads_of(other) >= 3) == (0, True)
+    site.record("ticket-4101", 1)
+    one.wait(f"{rows} === {before[0] + 1}")
+
+
+def test_nothing_is_made_for_a_hidden_page(site: Site, person: Profile) -> None:
+    """A page that nobody sees asks for nothing, and for what it missed once it is seen."""
+    tab, seen = (person.open(f"{site.url}sessions/ticket-4103") for _ in range(2))
+    for each in (tab, seen):
+        live(each)
+    rows = "document.querySelectorAll('tr.call').length"
+    before = tab.evaluate(rows)
+    tab.evaluate("Object.defineProperty(document, 'hidden', { configurable: true, get: () => true })")
+    tab.requests.clear()
+    for number in range(1, 4):
+        site.record("ticket-4103", number)
+        seen.wait(f"{rows} === {before + number}")
+    assert (loads_of(tab), tab.evaluate(rows)) == (0, before)
+    tab.evaluate("delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))")
+    tab.wait(f"{rows} === {before + 3}")
+
+
 def streams_of(tabs: list[Tab]) -> int:
     """How many live streams some tabs asked for."""
     return sum(url.partition("?")[0].endswith("/console/news") for tab in tabs for url in tab.requests)

@@ -13,6 +13,7 @@ from tests.browsing import Browser
 from tests.console_desk import fill_desk
 from tests.console_site import FOREIGN, IN_A_BROWSER, Site, live, serving
 from tests.console_work import fill_work, make_work_desk
+from twinraven.foundation.ids import id_digest
 
 pytestmark = IN_A_BROWSER
 
@@ -185,3 +186,39 @@ def test_fifty_calls_a_second_before_eight_tabs(site: Site, browser: Browser) ->
 def _slowness() -> float:
     """How much longer everything takes on this machine while others work on it, too; 1 where nobody does."""
     return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
+def test_pages_of_one_thing_hear_of_it_alone(site: Site, browser: Browser) -> None:
+    """A page of a run, a plan, a task or a conversation names what it shows, so that others do not concern it."""
+
+    def calls(run_id: str) -> str:
+        return "events=" + ",".join(id_digest(f"run:{run_id}{suffix}") for suffix in ("", ":model"))
+
+    run, plan = run_of(site, "succeeded"), site.ask("plans")["items"][0]["run_id"]
+    task, talk = (site.ask(f"{kind}?limit=100")["items"][-1] for kind in ("tasks", "conversations"))
+    about = {
+        f"runs/{run}": f"runs={id_digest(run)} {calls(run)} approvals",
+        f"plans/{plan}": f"runs={id_digest(plan)} {calls(plan)} approvals",
+        f"talk/{talk['id']}": f"conversations={id_digest(talk['id'])}",
+        f"tasks/{task['task_id']}": f"work={id_digest(task['task_id'])},{id_digest(task['goal_id'])}",
+    }
+    with browser.profile() as person:
+        tab = person.open()
+        for path, words in about.items():
+            tab.go(site.url + path)
+            assert tab.evaluate("document.querySelector('#live').dataset.live").startswith(words), path
+
+
+def test_a_conversation_is_made_again_for_what_is_said_in_it(site: Site, browser: Browser) -> None:
+    """What is said elsewhere does not make the page of a conversation ask again; what is said in it appears."""
+    mine, others = (site.ask("conversations", {"title": name})["id"] for name in ("mine", "others"))
+    with browser.profile() as person:
+        tab, other = (person.open(f"{site.url}talk/{each}") for each in (mine, others))
+        for each in (tab, other):
+            live(each)
+        tab.requests.clear()
+        site.ask(f"conversations/{others}/turns", {"speaker": "user", "content": "over there"})
+        other.wait("document.body.innerText.includes('over there')")
+        assert f"{site.url}talk/{mine}" not in tab.requests
+        site.ask(f"conversations/{mine}/turns", {"speaker": "user", "content": "over here"})
+        tab.wait("document.body.innerText.includes('over here')")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -160,6 +161,20 @@ async def test_news_names_what_changed_and_for_whom(home: ApiHome, ada: Seeds) -
         while "approvals" not in seen:
             seen.add(await listening.topic())
     assert seen <= {"approvals", "events", None}
+
+
+async def test_news_name_what_a_change_is_about(ada: Seeds) -> None:
+    """News of calls name their session by a digest; of very many at once it is said that any may have changed."""
+    async with ada.door.listen("/v1/news") as listening, asyncio.timeout(20):
+        assert await listening.change() == (None, None)
+        await record(ada, ("a session", "read", 0), ("another", "read", 0))
+        assert {await listening.change(), await listening.change()} == {
+            ("events", sha256(b"a session").hexdigest()[:16]),
+            ("events", sha256(b"another").hexdigest()[:16]),
+        }
+        await record(ada, *[(f"s-{number}", "read", 0) for number in range(150)])
+        while (await listening.change())[1] is not None:
+            pass
 
 
 async def test_news_since_a_moment_begin_with_what_changed_then(home: ApiHome, ada: Seeds) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from contextlib import AsyncExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import pytest
 
 from tests.api_homes import ApiHome, api_home, login_of, made
 from twinraven.foundation.clock import now_micros
+from twinraven.foundation.ids import new_id
 from twinraven.muninn import Collector, EventTail, SqlEventStore
 from twinraven.storage import Change, ChangeFeed, Database, Transaction
 
@@ -56,12 +57,25 @@ def heard(feed: ChangeFeed) -> Heard:
     return heard
 
 
-def record(database: Database, tenant_id: str, count: int = 1) -> None:
+def record(database: Database, tenant_id: str, count: int = 1, *, sessions: Sequence[str] = ("s",)) -> None:
+    """Record calls that are committed together."""
     collector = Collector(database)
-    observer = collector.observe("s", tenant_id=tenant_id)
+    observers = [collector.observe(each, tenant_id=tenant_id) for each in sessions]
     for number in range(count):
-        observer.record("count", {"number": number})
+        for observer in observers:
+            observer.record("count", {"number": number})
     collector.close()
+
+
+def log_calls(database: Database, tenant_id: str, sessions: Sequence[str]) -> None:
+    """Write a call of each session into the log with one statement, as an import does."""
+    given = (
+        "tenant_id event_id session_id tool_id input_hash input_params output_summary tags outcome timestamp latency_ms"
+    )
+    names = (*given.split(), "raised", "time_known")
+    rows = [(tenant_id, new_id(), each, "t", "0", "{}", "{}", "[]", "success", 1, 1, 0, 1) for each in sessions]
+    with closing(database.connect()) as connection, connection.transaction(tenant_id, write=True) as tx:
+        tx.insert_rows("muninn_event_log", names, rows)
 
 
 async def raise_catalogue(database: Database, tenant_id: str) -> None:
@@ -82,11 +96,11 @@ async def test_what_changed_since_a_moment(database: Database, feed: ChangeFeed,
     begun = now_micros()
     assert feed.changed_since("ada", begun) == []
     record(database, "ada")
-    heard.until(Change("events", "ada"))
+    heard.until(Change("events", "ada", "s"))
     await raise_catalogue(database, "bob")
     heard.until(Change("catalog", "bob"))
-    assert feed.changed_since("ada", begun) == ["events"]
-    assert feed.changed_since("bob", begun) == ["catalog"]
+    assert feed.changed_since("ada", begun) == [Change("events", "ada", "s")]
+    assert feed.changed_since("bob", begun) == [Change("catalog", "bob")]
     assert feed.changed_since("ada", now_micros()) == []
 
 
@@ -94,12 +108,12 @@ async def test_a_commit_is_told_with_its_tenant_and_topic(database: Database, he
     """Events and new catalogues are told with the tenant they belong to, and nothing is told of anybody else."""
     heard.changes.clear()
     record(database, "ada")
-    await asyncio.to_thread(heard.until, Change("events", "ada"))
+    await asyncio.to_thread(heard.until, Change("events", "ada", "s"))
     for _ in range(2):
         before = heard.changes.count(Change("catalog", "bob"))
         await raise_catalogue(database, "bob")
         await asyncio.to_thread(heard.until, Change("catalog", "bob"), count=before + 1)
-    assert set(heard.changes) == {Change("events", "ada"), Change("catalog", "bob")}
+    assert set(heard.changes) == {Change("events", "ada", "s"), Change("catalog", "bob")}
 
 
 async def test_new_and_changed_work_is_told(database: Database, heard: Heard) -> None:
@@ -115,8 +129,67 @@ async def test_new_and_changed_work_is_told(database: Database, heard: Heard) ->
     ):
         heard.changes.clear()
         await database.write("ada", lambda tx, words=statement: tx.execute(words, **row))
-        await asyncio.to_thread(heard.until, Change("runs", "ada"))
-        assert set(heard.changes) == {Change("runs", "ada")}
+        await asyncio.to_thread(heard.until, Change("runs", "ada", "r"))
+        assert set(heard.changes) == {Change("runs", "ada", "r")}
+
+
+def test_what_a_change_is_about_is_named(database: Database, heard: Heard) -> None:
+    """Each session that has new calls is told by name, whatever it is called; of many at once, that there are some."""
+    odd = "run:7 of\n'ä' "
+    heard.changes.clear()
+    log_calls(database, "ada", ["a", "b", odd])
+    for name in ("a", "b", odd):
+        heard.until(Change("events", "ada", name))
+    assert set(heard.changes) == {Change("events", "ada", name) for name in ("a", "b", odd)}
+    heard.changes.clear()
+    log_calls(database, "ada", [f"many-{number}" for number in range(200)])
+    heard.until(Change("events", "ada"))
+    assert set(heard.changes) == {Change("events", "ada")}
+
+
+def test_a_name_too_long_to_be_told_is_told_as_any(database: Database, heard: Heard) -> None:
+    """A session whose name no notification holds is told: by name on SQLite, as any session on Postgres."""
+    heard.changes.clear()
+    log_calls(database, "ada", ["x" * 9_000])
+    heard.until(Change("events", "ada", "x" * 9_000 if database.dialect == "sqlite" else None))
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_notes_that_were_dropped_are_made_up_for(database: Database) -> None:
+    """More changes between two looks than are noted: listeners are told that anything may have changed."""
+    feed, heard = ChangeFeed(database, poll_s=0.5), Heard()
+    feed.subscribe(heard)
+    heard.until(Change())
+    heard.changes.clear()
+    with closing(database.connect()) as connection, connection.transaction("ada", write=True) as tx:
+        for number in range(1_500):
+            tx.execute(
+                "INSERT INTO campaigns (tenant_id, campaign_id, name, status, state_version, created_by, created_at, "
+                "updated_at) VALUES ('ada', :name, 'c', 'active', 1, 'a', 1, 1)",
+                name=f"c{number}",
+            )
+        noted = tx.fetch_one("SELECT count(*) AS notes FROM change_notes")
+    assert noted == {"notes": 1_000}
+    heard.until(Change())
+    feed.close()
+
+
+def test_what_was_seen_long_ago_is_remembered_by_topic(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many sessions there are, few are remembered by name, and no change is forgotten."""
+    monkeypatch.setattr("twinraven.storage.changes._MOST_REMEMBERED", 8)
+    feed, heard = ChangeFeed(database, poll_s=0.02), Heard()
+    feed.subscribe(heard)
+    heard.until(Change())
+    begun = now_micros()
+    for number in range(30):
+        record(database, "ada", sessions=[f"s-{number}"])
+        heard.until(Change("events", "ada", f"s-{number}"))
+    found = feed.changed_since("ada", begun)
+    assert found is not None
+    assert Change("events", "ada") in found
+    assert Change("events", "ada", "s-29") in found
+    assert len(found) <= 16
+    feed.close()
 
 
 def test_a_listener_that_failed_is_told_again(database: Database, heard: Heard) -> None:
@@ -136,8 +209,8 @@ def test_nothing_is_told_once_a_listener_left(database: Database, feed: ChangeFe
     leave()
     gone.changes.clear()
     record(database, TENANT)
-    stays.until(Change("events", TENANT))
-    assert Change("events", TENANT) not in gone.changes
+    stays.until(Change("events", TENANT, "s"))
+    assert Change("events", TENANT, "s") not in gone.changes
 
 
 async def test_a_follower_that_falls_behind_misses_nothing(
@@ -241,4 +314,4 @@ def test_a_lost_connection_is_made_up_for(database: Database, heard: Heard) -> N
     connection.close()
     heard.until(Change())
     record(database, TENANT)
-    heard.until(Change("events", TENANT))
+    heard.until(Change("events", TENANT, "s"))

@@ -16,8 +16,8 @@ from twinraven.tenancy import LOCAL
 _WHOLE = re.compile(r"SCAN|.*\(tenant_id=\?\)$")
 """A whole table, or everything of a tenant."""
 _SMALL = re.compile(
-    r"SCAN (p|d|e|down|path|CONSTANT ROW)$"  # what a statement has gathered itself
-    r"|.*\b(catalog_\w+|change_marks|vault_state|audit_heads|engine_workers)\b"  # the catalogue, loaded once; marks
+    r"SCAN (p|d|e|down|path|CONSTANT ROW|\(subquery-\d+\))$"  # what a statement has gathered itself
+    r"|.*\b(catalog_\w+|change_notes|vault_state|audit_heads|engine_workers)\b"  # the catalogue, loaded once; marks
     r"|.*\bconversations_updated\b"  # the list of conversations stops at its limit
 )
 

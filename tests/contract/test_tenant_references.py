@@ -79,7 +79,7 @@ _FREE: Final = {
 """Columns named as ids that no key guards: names that people and protocols give (also of whom notes are), ids of other
 systems, records of what once was (runs and tools that may be gone), and episodes, of which only the parts have keys.
 What a call lies inside of is fenced by a trigger of its own."""
-_CHAINED: Final = frozenset({"audit_log", "audit_heads", "change_marks"})
+_CHAINED: Final = frozenset({"audit_log", "audit_heads", "change_notes"})
 """Tables in which every tenant has a row of the same number."""
 
 

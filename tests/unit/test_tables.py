@@ -42,7 +42,7 @@ OWNERS = {
     "catalog_templates": "catalog",
     "catalog_tools": "catalog",
     "catalog_version": "catalog",
-    "change_marks": "storage",
+    "change_notes": "storage",
     "compressions": "knowledge",
     "conversation_turns": "conversations",
     "conversations": "conversations",

@@ -16,7 +16,7 @@ from twinraven.console.access import TryLimit, cookie_of, is_own_form, sign_in_t
 from twinraven.console.api_caller import ApiCaller, ApiRefused, Vouch, api_path, api_scope, members
 from twinraven.console.formatting import exact
 from twinraven.console.menu import menu
-from twinraven.console.page_requests import ConsolePage, PageRequest, PageView, Redirect, Viewer
+from twinraven.console.page_requests import ConsolePage, PageRequest, PageView, Redirect, Viewer, live_words
 from twinraven.console.rendering import Renderer
 from twinraven.console.replies import PageReply, read_form
 from twinraven.console.static_files import StaticFiles
@@ -147,7 +147,7 @@ class Console:
             "section": page.section,
             "groups": menu(visit.has, is_admin=visit.me.is_admin),
             "waiting_count": await waiting_count(visit),
-            "live": page.live,
+            "live": live_words(page.live, found.about),
             "held": page.held,
             "begun": begun,
             "again_s": 0,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from twinraven.console.api_caller import ApiCaller
+from twinraven.foundation.ids import id_digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,17 @@ class PageView:
     command: str = ""
     """What shows the same at a terminal."""
     status: int = 200
+    about: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    """By topic, the ids that it shows; a topic that is not here concerns the page whatever changed."""
+
+
+def live_words(live: str, about: Mapping[str, Sequence[str]]) -> str:
+    """Return the topics of a page with digests of the ids that it shows, for its script: `runs=4f… events/10`."""
+    return " ".join(
+        word if ids is None else f"{word}={','.join(map(id_digest, ids))}"
+        for word in live.split()
+        for ids in [about.get(word.partition("/")[0])]
+    )
 
 
 def command_line(*words: str) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from hashlib import sha256
 from struct import Struct
 from typing import Final
 from uuid import UUID, SafeUUID
@@ -31,6 +32,11 @@ _cut: Final[Callable[[bytes], tuple[bytes, ...]]] = Struct(f"{_BYTES}s" * _AT_ON
 def new_id() -> str:
     """128 random bits in hex."""
     return _draw().hex()
+
+
+def id_digest(name: str) -> str:
+    """Return 16 hexadecimal digits of an id's SHA-256: whoever knows the id recognises it, and nobody learns it."""
+    return sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def new_uuid() -> UUID:

@@ -5,7 +5,8 @@ only when it moved at what is new, of all tenants in one statement. On Postgres 
 one connection listens. After a gap (a start, a connection that was lost, a listener that failed) listeners are told
 that anything may have changed.
 
-A change says where to look, not what is there: listeners read what they need in transactions of their own.
+A change says where to look, not what is there: listeners read what they need in transactions of their own. It names
+what it is about (the session of a call, a run, a conversation, a task) where few things changed at once.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 
 from twinraven.foundation.clock import now_micros
@@ -27,35 +28,31 @@ POLL_S: Final = 0.25
 CHANNEL: Final = "twinraven_changes"
 _SLICE_S: Final = 0.2
 _RETRY_S: Final = 0.5
+_MOST_NAMED: Final = 32
+"""At most so many things of one topic are named that changed between two looks; of more it is told that some did."""
+_MOST_REMEMBERED: Final = 4_096
 _logger = logging.getLogger("twinraven.storage")
 
 
 class WatchedTable(NamedTuple):
-    """A table whose changes are told: under which topic, and which number grows with each of them."""
+    """A table in which changes show: their topic, what they are about, and a number that grows with each of them."""
 
     topic: str
     table: str
     mark: str
+    about: str = "NULL"
     is_log: bool = True
     """Whether the number grows over all tenants; else each tenant has one row with a number of its own."""
-    where: str = "1 = 1"
-    """Which rows of the table are those of the topic."""
-
-    @property
-    def name(self) -> str:
-        return self.table if self.table != "change_marks" else f"{self.topic}_marks"
 
 
 WATCHED: Final[tuple[WatchedTable, ...]] = (
-    WatchedTable("events", "muninn_event_log", "arrival"),
-    WatchedTable("approvals", "approvals", "rowid"),
-    WatchedTable("approvals", "approval_decisions", "rowid"),
-    WatchedTable("catalog", "catalog_version", "version", is_log=False),
-    *(
-        WatchedTable(topic, "change_marks", "mark", is_log=False, where=f"topic = '{topic}'")
-        for topic in ("runs", "conversations", "work", "reservations")
-    ),
+    WatchedTable("'events'", "muninn_event_log", "arrival", about="session_id"),
+    WatchedTable("'approvals'", "approvals", "rowid"),
+    WatchedTable("'approvals'", "approval_decisions", "rowid"),
+    WatchedTable("'catalog'", "catalog_version", "version", is_log=False),
+    WatchedTable("topic", "change_notes", "number", about="about"),
 )
+"""Topics and what changes are about are SQL expressions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +61,8 @@ class Change:
 
     topic: str | None = None
     tenant_id: str | None = None
+    about: str | None = None
+    """The id of what changed; without one, anything of the topic may have."""
 
     def concerns(self, topic: str) -> bool:
         return self.topic is None or self.topic == topic
@@ -90,6 +89,7 @@ class ChangeFeed:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._told: dict[Change, int] = {}
+        self._most = _MOST_REMEMBERED
 
     def after_fork(self) -> None:
         """Watch anew in a child, for the listeners that it inherited."""
@@ -104,8 +104,8 @@ class ChangeFeed:
         self._start()
         return lambda: self._listeners.remove(listener)
 
-    def changed_since(self, tenant_id: str, micros: int) -> list[str] | None:
-        """Return the topics of a tenant of which a change was seen from a moment on.
+    def changed_since(self, tenant_id: str, micros: int) -> list[Change] | None:
+        """Return the changes of a tenant that were seen from a moment on, each once.
 
         None where anything may have changed.
 
@@ -114,8 +114,16 @@ class ChangeFeed:
         gap = self._told.get(_ANYTHING)
         if gap is None or gap >= micros:
             return None
-        told = [change for change, at in list(self._told.items()) if at >= micros and change.tenant_id == tenant_id]
-        return [change.topic for change in told if change.topic is not None]
+        return [change for change, at in list(self._told.items()) if at >= micros and change.tenant_id == tenant_id]
+
+    def _remember(self, change: Change) -> None:
+        """Note when a change was seen; of what was seen long ago only the topic stays known."""
+        self._told[change] = now_micros()
+        if len(self._told) > self._most:
+            by_time = sorted(self._told.items(), key=lambda each: each[1])
+            half = len(by_time) // 2
+            self._told = {replace(each, about=None): at for each, at in by_time[:half]} | dict(by_time[half:])
+            self._most = len(self._told) + _MOST_REMEMBERED
 
     def close(self) -> None:
         """Stop watching."""
@@ -136,7 +144,7 @@ class ChangeFeed:
             try:
                 source = source or self._open()
                 for change in source.look(stop):
-                    self._told[change] = now_micros()
+                    self._remember(change)
                     for listener in list(self._listeners):
                         listener(change)
                 is_said = False
@@ -174,8 +182,7 @@ class _Notifications:
         payloads = self._connection.notifications(CHANNEL, within_s=_SLICE_S)
         if payloads is None:
             return [_ANYTHING]
-        told = dict.fromkeys(payloads)
-        return [Change(topic, tenant_id) for topic, _, tenant_id in (each.partition(" ") for each in told)]
+        return [Change(*each.split(" ", 2)) for each in dict.fromkeys(payloads)]
 
     def close(self) -> None:
         self._connection.close()
@@ -211,23 +218,37 @@ class _Marks:
         if is_first:
             for each in WATCHED:
                 row = tx.fetch_one(f"SELECT max({each.mark}) AS mark FROM {each.table}") if each.is_log else None
-                self._seen[each.name] = -1 if row is None or row["mark"] is None else row["mark"]
-        found: dict[Change, None] = {}
-        for row in tx.fetch_all(_NEW, **self._seen):
-            watched = WATCHED[int(row["place"])]
-            tenant_id, mark = row["tenant_id"], row["mark"]
-            if watched.is_log:
-                self._seen[watched.name] = max(self._seen[watched.name], mark)
-            elif self._own.get((watched.name, tenant_id)) == mark:
-                continue
-            self._own[watched.name, tenant_id] = mark
-            found[Change(watched.topic, tenant_id)] = None
+                self._seen[each.table] = -1 if row is None or row["mark"] is None else row["mark"]
+        oldest = tx.fetch_one("SELECT min(number) AS number FROM change_notes")
+        is_gap = oldest is not None and (oldest["number"] or 0) > max(self._seen["change_notes"], 0) + 1
+        found: dict[Change, None] = {_ANYTHING: None} if is_gap else {}
+        rows = tx.fetch_all(_NEW, most=_MOST_NAMED + 1, **self._seen)
+        for place, watched in enumerate(WATCHED):
+            own = [row for row in rows if row["place"] == place]
+            if len(own) > _MOST_NAMED:
+                whole = _new(place, watched._replace(about="NULL"))
+                own = tx.fetch_all(whole, most=-1, **{watched.table: self._seen[watched.table]})
+            for row in own:
+                tenant_id, mark = row["tenant_id"], row["mark"]
+                if watched.is_log:
+                    self._seen[watched.table] = max(self._seen[watched.table], mark)
+                elif self._own.get((watched.table, tenant_id)) == mark:
+                    continue
+                else:
+                    self._own[watched.table, tenant_id] = mark
+                found[Change(row["topic"], tenant_id, row["about"])] = None
         return list(found)
 
 
-# The sign keeps SQLite from going through a whole log in the order of an index by tenant: what is new is at its end.
-_NEW: Final = " UNION ALL ".join(
-    f"SELECT {place} AS place, tenant_id, max({each.mark}) AS mark FROM {each.table} "
-    f"WHERE {each.mark} > :{each.name} AND {each.where} GROUP BY {'+' if each.is_log else ''}tenant_id"
-    for place, each in enumerate(WATCHED)
-)
+def _new(place: int, each: WatchedTable) -> str:
+    """Return the statement for what is new in a table, the newest first."""
+    # The sign keeps SQLite from reading a whole log in the order of an index by tenant: what is new is at its end.
+    tenant = f"{'+' if each.is_log else ''}tenant_id"
+    return (
+        f"SELECT * FROM (SELECT {place} AS place, {each.topic} AS topic, tenant_id, {each.about} AS about, "
+        f"max({each.mark}) AS mark FROM {each.table} WHERE {each.mark} > :{each.table} "
+        f"GROUP BY {tenant}, topic, about ORDER BY mark DESC LIMIT :most)"
+    )
+
+
+_NEW: Final = " UNION ALL ".join(_new(place, each) for place, each in enumerate(WATCHED))

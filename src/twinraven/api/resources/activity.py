@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Final
@@ -12,6 +12,7 @@ from twinraven.api.schemas import NUMBER_OR_NULL, TEXT, TIME, WHOLE, form
 from twinraven.api.time_spans import SPAN, asked_span
 from twinraven.foundation.canonical import JsonObject
 from twinraven.foundation.clock import iso, to_micros
+from twinraven.foundation.ids import id_digest
 from twinraven.serving import QueryParameter, Request, Response, Route, RouteTable, encode_json, moment
 from twinraven.storage import Change
 
@@ -21,6 +22,7 @@ _LONGEST: Final = timedelta(days=92)
 _MOMENT_S: Final = 0.1
 _SIGN_OF_LIFE_S: Final = 15.0
 _CLOCKS_APART_S: Final = 2.0
+_MOST_NAMED: Final = 64
 
 
 @ROUTES.handles(
@@ -149,9 +151,13 @@ async def list_transitions(request: Request) -> Response:
         takes_token=True,
         media="text/event-stream",
         note=(
-            "Each message is an event `change` whose data names a topic (events, approvals, catalog, runs, "
-            "conversations, work, reservations); null where anything may have changed: at the beginning, unless "
-            "`since` is stated and the server has watched from then on. It says when to ask again, not what is there."
+            "Each message is an event `change` whose data names a `topic` (events, approvals, catalog, runs, "
+            "conversations, work, reservations) and in `about` what changed of it: the first 16 hexadecimal digits of "
+            "the SHA-256 of the session of calls, or of the id of a run, a conversation, a task or another thing of "
+            "work, so that whoever knows the id recognises it and nobody learns one. `about` is null where anything of "
+            "the topic may have changed, because many things did at once or it has no ids; `topic` is null where "
+            "anything may have changed: at the beginning, unless `since` is stated and the server has watched from "
+            "then on. It says when to ask again, not what is there."
         ),
     )
 )
@@ -159,32 +165,46 @@ async def follow_news(request: Request) -> Response:
     return Response(stream=_news(request), media="text/event-stream")
 
 
-def _missed(request: Request) -> Sequence[str | None]:
-    """Return the topics that may have changed since the listener read what it has; None stands for anything."""
+def _missed(request: Request) -> Sequence[Change]:
+    """Return what may have changed since the listener read what it has."""
+    anything = [Change()]
     if "since" not in request.query:
-        return [None]
+        return anything
     # Clocks of several machines are not quite the same.
     since = moment(request.query["since"], field="since") - timedelta(seconds=_CLOCKS_APART_S)
     found = request.raven.changes.changed_since(request.tenant_id, to_micros(since, field="since"))
-    return [None] if found is None else found
+    return anything if found is None else found
+
+
+def _told_at_once(changes: Iterable[Change]) -> bytes:
+    """Return messages about changes, each once; of many things of a topic it is said that any may have changed."""
+    about: dict[str | None, dict[str | None, None]] = {}
+    for change in changes:
+        about.setdefault(change.topic, {})[change.about] = None
+    messages = [
+        {"topic": topic, "about": None if name is None else id_digest(name)}
+        for topic, names in about.items()
+        for name in ([None] if None in names or len(names) > _MOST_NAMED else names)
+    ]
+    return b"".join(b"event: change\ndata: %s\n\n" % encode_json(each) for each in messages)
 
 
 async def _news(request: Request) -> AsyncGenerator[bytes]:
     loop, woken = asyncio.get_running_loop(), asyncio.Event()
-    topics: dict[str | None, None] = {}
+    changes: dict[Change, None] = {}
 
-    def note(topic: str | None) -> None:
-        topics[topic] = None
+    def note(change: Change) -> None:
+        changes[change] = None
         woken.set()
 
     def told(change: Change) -> None:
         if change.tenant_id in (None, request.tenant_id) and not loop.is_closed():
-            loop.call_soon_threadsafe(note, change.topic)
+            loop.call_soon_threadsafe(note, change)
 
     leave = request.raven.changes.subscribe(told)
     # What changed between the page that was read and now, or while a connection was lost, nobody told.
-    for topic in _missed(request):
-        note(topic)
+    for change in _missed(request):
+        note(change)
     try:
         yield b": listening\n\n"
         while True:
@@ -197,9 +217,8 @@ async def _news(request: Request) -> AsyncGenerator[bytes]:
             # What is written many times within a moment is told once.
             await asyncio.sleep(_MOMENT_S)
             woken.clear()
-            found = list(topics)
-            topics.clear()
-            for topic in found:
-                yield b"event: change\ndata: %s\n\n" % encode_json({"topic": topic})
+            found = list(changes)
+            changes.clear()
+            yield _told_at_once(found)
     finally:
         leave()

@@ -146,16 +146,30 @@ document.addEventListener("htmx:afterSwap", (event) => {
 
 // ---- news: one stream for all pages of this browser, because a browser opens six connections to a server and no more
 const lamp = $("#live");
-// Each topic that the page is about, and how many seconds apart it may make the page ask again: calls come in swarms.
-const topics = new Map(lamp.dataset.live.split(" ").filter(Boolean).map((each) => { const [name, apart] = each.split("/"); return [name, Number(apart || 0)]; }));
+// Each topic that the page is about: how many seconds apart it may make the page ask again, because calls come in swarms,
+// and digests of the ids that the page shows, where it does not show all.
+let topics = topicsOf(lamp);
+function topicsOf({ dataset }) {
+  return new Map(dataset.live.split(" ").filter(Boolean).map((word) => {
+    const [, topic, apart, ids] = word.match(/^(\w+)(?:\/(\d+))?(?:=(.*))?$/);
+    return [topic, { apart: Number(apart || 0), ids: ids === undefined ? null : new Set(ids.split(",")) }];
+  }));
+}
+function concerns({ topic, about }) {
+  if (!topics.size || topic === null) return topics.size > 0;
+  const ids = topics.get(topic)?.ids;
+  return topics.has(topic) && (!ids || about === null || ids.has(about));
+}
 const PAUSE_MS = 250;
-// A page that is dear to make is asked for less often, so that it takes its server a tenth of the time; it stays within two seconds.
+// A page that is dear to make is asked for less often, so that it takes its server a tenth of the time.
 const PAUSE_PER_MS = 9;
-const LONGEST_PAUSE_MS = 1000;
+const LONGEST_PAUSE_MS = 10_000;
 let asked = performance.now();
 let due = 0;
 let busy = false;
 let again = false;
+// What was told while the page was asked for, and did not concern what it showed before.
+let meanwhile = [];
 let stale = false;
 let leaving = false;
 addEventListener("submit", () => { leaving = true; });
@@ -165,20 +179,27 @@ addEventListener("pageshow", () => { leaving = false; });
 async function refresh() {
   // What a form changes is seen on the page that it leads to.
   if (leaving) return;
+  // Nothing is made for a page that nobody sees; it is asked for when it is seen again.
+  if (document.hidden) { stale = true; return; }
   if (busy) { again = true; return; }
   busy = true;
+  meanwhile = [];
   asked = performance.now();
+  let took = 0;
   try {
     const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
     if (answer.redirected && new URL(answer.url).pathname === "/console/sign-in") { location.reload(); return; }
     if (answer.ok) {
-      const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const text = await answer.text();
+      took = performance.now() - asked;
+      const fresh = new DOMParser().parseFromString(text, "text/html");
       localTimes(fresh);
       for (const part of ["#main", "#nav", ".same"]) put($(part), $(part, fresh));
+      topics = topicsOf($("#live", fresh));
+      again ||= meanwhile.some(concerns);
       stale = false;
     }
   } catch { /* the stream says when the server is back */ } finally {
-    const took = performance.now() - asked;
     setTimeout(() => { busy = false; if (again) { again = false; refresh(); } }, Math.min(Math.max(PAUSE_MS, PAUSE_PER_MS * took), LONGEST_PAUSE_MS));
   }
 }
@@ -216,47 +237,61 @@ function carry(from, to) {
 
 function heard(message) {
   if (message.state) { lamp.dataset.state = message.state; lamp.lastElementChild.textContent = message.text; return; }
-  if (!topics.size || (message.topic !== null && !topics.has(message.topic))) return;
-  if (document.hidden) { stale = true; return; }
+  if (!concerns(message)) { if (busy) meanwhile.push(message); return; }
   if ("held" in lamp.dataset && message.topic !== null) { const bar = $(".news"); if (bar) bar.hidden = false; return; }
-  const wait = message.topic === null ? 0 : asked + 1000 * topics.get(message.topic) - performance.now();
+  const wait = message.topic === null ? 0 : asked + 1000 * topics.get(message.topic).apart - performance.now();
   if (wait <= 0) refresh();
   else if (!due) due = setTimeout(() => { due = 0; refresh(); }, wait);
 }
 // Whoever looks at a page of the inbox says so again and again, as long as it is seen.
-if (lamp.dataset.again) setInterval(() => { if (!document.hidden) refresh(); }, 1000 * lamp.dataset.again);
+if (lamp.dataset.again) setInterval(refresh, 1000 * lamp.dataset.again);
 document.addEventListener("visibilitychange", () => { if (!document.hidden && stale) refresh(); });
 
 const wire = new BroadcastChannel("twinraven");
 let leads = false;
 let state = { state: "off", text: "connecting" };
-// When this browser was told of each topic, by its own clock; `null` is when it began to listen or anything may have changed.
+// When this browser was told of each change, by its own clock; without topic, when it began to listen or anything may
+// have changed. Of what was told long ago only the topic is kept.
 const told = new Map();
+const MOST_TOLD = 500;
+function note({ topic, about }) {
+  const name = JSON.stringify([topic, about]);
+  told.delete(name);
+  told.set(name, Date.now());
+  if (told.size <= MOST_TOLD) return;
+  for (const [old, at] of [...told].slice(0, MOST_TOLD / 2)) {
+    const whole = JSON.stringify([JSON.parse(old)[0], null]);
+    told.delete(old);
+    told.set(whole, Math.max(at, told.get(whole) || 0));
+  }
+}
 function tell(message) {
   if (message.state) state = message;
-  else told.set(message.topic, Date.now());
+  else note(message);
   heard(message);
   wire.postMessage(message);
 }
 wire.onmessage = (event) => {
   if (event.data.hello) { if (leads) wire.postMessage({ ...state, told: [...told] }); return; }
   heard(event.data);
-  if (event.data.told && !caughtUp) catchUp(new Map(event.data.told));
+  if (event.data.told && !caughtUp) catchUp(event.data.told);
 };
 // What changed between the moment a page was asked for and the moment it began to listen, nobody told it.
 let caughtUp = false;
+const ANYTHING = { topic: null, about: null };
 function catchUp(before) {
   caughtUp = true;
   const since = performance.timeOrigin;
-  if (!before.has(null) || before.get(null) >= since) heard({ topic: null });
-  else for (const [topic, at] of before) if (at >= since) heard({ topic });
+  const changes = before.map(([name, at]) => { const [topic, about] = JSON.parse(name); return { topic, about, at }; });
+  if (!changes.some((each) => each.topic === null && each.at < since)) heard(ANYTHING);
+  else for (const each of changes) if (each.at >= since) heard(each);
 }
 navigator.locks.request("twinraven-news", () => new Promise(() => {
   leads = caughtUp = true;
   // The server tells what changed since the page was made, and nothing where nothing did.
   const source = new EventSource(`/console/news?since=${encodeURIComponent(lamp.dataset.begun)}`);
-  source.onopen = () => { if (!told.has(null)) told.set(null, Date.now()); tell({ state: "on", text: "live" }); };
+  source.onopen = () => { if (!told.size) note(ANYTHING); tell({ state: "on", text: "live" }); };
   source.onerror = () => tell({ state: "lost", text: "reconnecting" });
-  source.addEventListener("change", (event) => tell({ topic: JSON.parse(event.data).topic }));
+  source.addEventListener("change", (event) => tell(JSON.parse(event.data)));
 }));
 wire.postMessage({ hello: true });

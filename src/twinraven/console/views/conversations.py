@@ -31,7 +31,7 @@ class ThreadTurn:
     others: Sequence[Mapping[str, Any]]
 
 
-@PAGES.shows("/talk", "talk", live="conversations events", needs="conversations")
+@PAGES.shows("/talk", "talk", live="conversations", needs="conversations")
 async def list_conversations(visit: PageRequest) -> PageView:
     return await _list(visit, refusal=None)
 
@@ -73,7 +73,7 @@ async def _answerers(visit: PageRequest) -> list[tuple[str, str]]:
     return list((dict(_BUILT_IN) | {each["id"]: each["name"] or each["id"] for each in found}).items())
 
 
-@PAGES.shows("/talk/{conversation_id}", "talk", live="conversations events", needs="conversations")
+@PAGES.shows("/talk/{conversation_id}", "talk", live="conversations", needs="conversations")
 async def show_conversation(visit: PageRequest) -> PageView:
     return await _page(visit, refusal=None)
 
@@ -150,8 +150,8 @@ async def _page(visit: PageRequest, *, refusal: ApiRefused | None) -> PageView:
         "refusal": None if refusal is None else refusal.problem,
     }
     status = 200 if refusal is None else refusal.status
-    command = command_line("conversations", "show", conversation_id)
-    return PageView("talk.html", talk["title"] or "A conversation", values, command=command, status=status)
+    command, about = command_line("conversations", "show", conversation_id), {"conversations": [conversation_id]}
+    return PageView("talk.html", talk["title"] or "A conversation", values, command=command, status=status, about=about)
 
 
 def _at(conversation_id: str) -> str:

@@ -22,7 +22,7 @@ _LOOKS: Final = {"complete": "done", "failed": "bad", "rejected": "bad", "escala
 _LEFT: Final = frozenset({"pending", "failed", "rejected", "escalated", "in_progress", "review"})
 
 
-@PAGES.shows("/goals", "goals", live="work events approvals", needs="goals")
+@PAGES.shows("/goals", "goals", live="work events/10 approvals", needs="goals")
 async def board(visit: PageRequest) -> PageView:
     campaign = visit.query.get("campaign_id")
     goals, tasks, campaigns, budgets, wallets, effects = await asyncio.gather(
@@ -60,7 +60,7 @@ def _columns(tasks: Sequence[Mapping[str, Any]]) -> list[tuple[str, int, list[tu
     return [(state, len(found[state]), found[state][:_SHOWN]) for state in states if state in found]
 
 
-@PAGES.shows("/tasks/{task_id}", "goals", live="work events approvals", needs="tasks")
+@PAGES.shows("/tasks/{task_id}", "goals", live="work", needs="tasks")
 async def show_task(visit: PageRequest) -> PageView:
     return await _page(visit, refusal=None)
 
@@ -106,7 +106,8 @@ async def _page(visit: PageRequest, *, refusal: ApiRefused | None) -> PageView:
     }
     status = 200 if refusal is None else refusal.status
     command = command_line("tasks", "show", task_id)
-    return PageView("task.html", name, values, command=command, status=status)
+    about = {"work": [task_id, task["goal_id"], *_before(task), *_after(task, siblings["items"])]}
+    return PageView("task.html", name, values, command=command, status=status, about=about)
 
 
 def decision_in_force(task: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -119,14 +120,21 @@ def decision_in_force(task: Mapping[str, Any]) -> Mapping[str, Any] | None:
 def _graph(task: Mapping[str, Any], siblings: Sequence[Mapping[str, Any]]) -> Any:
     """Return what the task waits for and what waits for it; None where it stands alone."""
     known = {each["task_id"]: each for each in siblings}
-    after = [each["task_id"] for each in siblings if task["task_id"] in _needed(each)]
-    before = [name for name in task["dependencies"] if name != task["task_id"]]
+    before, after = _before(task), _after(task, siblings)
     if not before and not after:
         return None
     nodes = tuple(_node(name, known.get(name), task["task_id"]) for name in (*before, task["task_id"], *after))
     edges = [GraphEdge(name, task["task_id"]) for name in before]
     edges += [GraphEdge(task["task_id"], name) for name in after]
     return graph(nodes, tuple(edges), title="What the task waits for, and what waits for it")
+
+
+def _before(task: Mapping[str, Any]) -> list[str]:
+    return [name for name in task["dependencies"] if name != task["task_id"]]
+
+
+def _after(task: Mapping[str, Any], siblings: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [each["task_id"] for each in siblings if task["task_id"] in _needed(each)]
 
 
 def _needed(task: Mapping[str, Any]) -> Sequence[str]:

@@ -11,6 +11,7 @@ from twinraven.console.api_caller import ApiRefused, members
 from twinraven.console.drawing.columns import meter
 from twinraven.console.drawing.graphs import GraphEdge, GraphNode, graph
 from twinraven.console.page_requests import PageRequest, PageTable, PageView, Redirect, command_line
+from twinraven.console.views.runs import about_run
 
 PAGES: Final = PageTable()
 _PER_PAGE: Final = 30
@@ -27,7 +28,7 @@ _LOOKS: Final = {
 }
 
 
-@PAGES.shows("/plans", "plans", live="runs events", needs="plans")
+@PAGES.shows("/plans", "plans", live="runs events/10", needs="plans")
 async def list_plans(visit: PageRequest) -> PageView:
     return await _list(visit, refusal=None)
 
@@ -110,7 +111,8 @@ async def _page(visit: PageRequest, *, refusal: ApiRefused | None) -> PageView:
         "refusal": None if refusal is None else refusal.problem,
     }
     status = 200 if refusal is None else refusal.status
-    return PageView("plan.html", goal, values, command=command_line("plan", "show", run_id), status=status)
+    command = command_line("plan", "show", run_id)
+    return PageView("plan.html", goal, values, command=command, status=status, about=about_run(run_id))
 
 
 def _at(run_id: str) -> str:

@@ -45,7 +45,7 @@ async def review_queue(visit: PageRequest) -> PageView:
     return PageView("review.html", "Review", values, command="twinraven inbox list")
 
 
-@PAGES.shows("/review/items/{item_id}", "review", live="approvals catalog events runs work reservations")
+@PAGES.shows("/review/items/{item_id}", "review", live="approvals catalog events/10 runs work reservations")
 async def review_item(visit: PageRequest) -> PageView:
     return await _page(visit, refusal=None)
 

@@ -83,7 +83,7 @@ class WorkerGroup:
     failed: int
 
 
-@PAGES.shows("/runs", "runs", live="runs events", needs="runs")
+@PAGES.shows("/runs", "runs", live="runs events/10", needs="runs")
 async def list_runs(visit: PageRequest) -> PageView:
     state = visit.query.get("state", "")
     page, workers = await asyncio.gather(
@@ -158,7 +158,13 @@ async def _page(visit: PageRequest, *, refusal: ApiRefused | None) -> PageView:
     }
     status = 200 if refusal is None else refusal.status
     title = f"Run of {run['target']}"
-    return PageView("run.html", title, values, command=command_line("runs", "show", run_id), status=status)
+    command = command_line("runs", "show", run_id)
+    return PageView("run.html", title, values, command=command, status=status, about=about_run(run_id))
+
+
+def about_run(run_id: str) -> Mapping[str, Sequence[str]]:
+    """Return what news concern a page of one run: its own, and the calls that it and its model make."""
+    return {"runs": [run_id], "events": [f"run:{run_id}", f"run:{run_id}:model"]}
 
 
 def _lines(run: Mapping[str, Any]) -> list[StepLine]:

@@ -135,7 +135,8 @@ async def _session_page(visit: PageRequest) -> PageView:
         "at": f"/console/sessions/{quote(session_id, safe='')}",
         "keep": "&idle=full" if is_full else "",
     }
-    return PageView("session.html", session_id, values, command=command_line("sessions", "show", session_id))
+    command = command_line("sessions", "show", session_id)
+    return PageView("session.html", session_id, values, command=command, about={"events": [session_id]})
 
 
 async def _run_of(visit: PageRequest, session_id: str) -> Any:

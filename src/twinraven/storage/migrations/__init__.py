@@ -54,6 +54,7 @@ STEPS = (
     "m0035_kept_figures",
     "m0036_held_spans",
     "m0037_marks_of_use",
+    "m0038_change_notes",
 )
 """In order; the number in the name is the version."""
 
