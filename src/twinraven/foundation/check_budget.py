@@ -49,6 +49,16 @@ def extent_of(value: Any) -> Extent:
     return Extent(count, depth, texts)
 
 
+class Excess(NamedTuple):
+    """A part of a value that a schema would check too often."""
+
+    path: list[str | int]
+    """Where it is; the whole value, if no part of it is too much by itself."""
+    extent: Extent
+    longest: int | None
+    """How long the text may be that it is, if the schema says so."""
+
+
 class CheckBudget:
     """What checking values by one schema costs."""
 
@@ -57,35 +67,72 @@ class CheckBudget:
         self.free_bytes = _free_bytes(document.cost)
         """The length of a JSON text for which the checks are not too many, whatever is in it."""
 
-    def exceeded(self, value: Any) -> Extent | None:
-        """Return how large a value is for which the checks would be too many."""
+    def exceeded(self, value: Any) -> Excess | None:
+        """Return the part of a value for which the checks would be too many, and how large it is."""
         extent = extent_of(value)
         if _checks(self._document.cost, extent) <= MAX_CHECKS:
             return None
-        return extent if self._walk(self._document.root, value, 0.0, 0) > MAX_CHECKS else None
+        walk = _Walk(self._document)
+        walk.visit(self._document.root, value)
+        return None if walk.spent <= MAX_CHECKS else walk.excess or Excess([], extent, None)
 
-    def _walk(self, schema: Any, value: Any, spent: float, references: int) -> float:
-        """Return the checks of a value by a schema, on top of those before; beyond the limit they are not counted."""
-        cost = self._document.cost_of(schema)
-        if cost is None or _is_free(cost) or spent > MAX_CHECKS:
-            return spent
-        members = cast("SubSchema", schema)
-        targets = self._document.targets(members)
-        if len(targets) == 1 and references < _MOST_REFERENCES and _APPLYING.isdisjoint(members):
-            return self._walk(targets[0], value, spent, references + 1)
-        if targets or not _UNDIVIDED.isdisjoint(members) or isinstance(members.get("items"), list):
-            return spent + _checks(cost, extent_of(value))
-        spent += _VISIT
+
+class _Walk:
+    """Counts the checks of a value, part by part; beyond the limit they are not counted."""
+
+    def __init__(self, document: SchemaDocument) -> None:
+        self._document = document
+        self._path: list[str | int] = []
+        self.spent = 0.0
+        self.excess: Excess | None = None
+
+    def visit(self, schema: Any, value: Any) -> None:
+        found = self._resolved(schema)
+        if found is None or self.spent > MAX_CHECKS:
+            return
+        cost, members, is_divided = found
+        if not is_divided:
+            self._count(cost, members, value)
+            return
+        self.spent += _VISIT
         if isinstance(value, dict):
             named, others = members.get("properties", {}), members.get("additionalProperties")
             for name, member in cast("SubSchema", value).items():
-                spent = self._walk(named.get(name, others), member, spent, 0)
-            return spent
-        if isinstance(value, list):
-            for item in cast("list[Any]", value):
-                spent = self._walk(members.get("items"), item, spent, 0)
-            return spent
-        return spent + _checks(cost, extent_of(value))
+                self._enter(name, named.get(name, others), member)
+        elif isinstance(value, list):
+            for index, item in enumerate(cast("list[Any]", value)):
+                self._enter(index, members.get("items"), item)
+        else:
+            self._count(cost, members, value)
+
+    def _resolved(self, schema: Any) -> tuple[SchemaCost, SubSchema, bool] | None:
+        """Return a schema that checks anything, behind references to it, and whether it checks parts by parts."""
+        for _ in range(_MOST_REFERENCES + 1):
+            cost = self._document.cost_of(schema)
+            if cost is None or (_is_free(cost) and not cost.returns):
+                return None
+            members = cast("SubSchema", schema)
+            targets = self._document.targets(members)
+            if len(targets) != 1 or not _APPLYING.isdisjoint(members):
+                is_undivided = bool(targets) or not _UNDIVIDED.isdisjoint(members)
+                return cost, members, not is_undivided and not isinstance(members.get("items"), list)
+            schema = targets[0]
+        return cost, members, False
+
+    def _enter(self, step: str | int, schema: Any, value: Any) -> None:
+        self._path.append(step)
+        self.visit(schema, value)
+        self._path.pop()
+
+    def _count(self, cost: SchemaCost, schema: SubSchema, value: Any) -> None:
+        extent = extent_of(value)
+        # What a reference leads back to is no part of the cost below it, but of the whole schema's.
+        checks = _checks(self._document.cost if cost.returns else cost, extent)
+        self.spent += checks
+        if checks > MAX_CHECKS:
+            longest = schema.get("maxLength")
+            is_longer = isinstance(value, str) and isinstance(longest, int) and len(value) > longest
+            self.excess = Excess([*self._path], extent, longest if is_longer else None)
 
 
 def _is_free(cost: SchemaCost) -> bool:

@@ -84,14 +84,18 @@ class Schema:
 
     def _refuse_costly(self, budget: CheckBudget, value: Any, field: str) -> None:
         """Raise where the schema would go through a large value too often, or match too long texts."""
-        extent = budget.exceeded(value)
-        if extent:
-            raise InvalidInput(
-                f"{field} has {extent.values} values in {extent.depth} levels and {sum(extent.texts)} characters, more "
-                "than can be checked with uniqueItems, unevaluatedItems, unevaluatedProperties, multipleOf, an enum of "
-                "objects, many branches or the patterns of its schema; send less, or make the schema simpler",
-                field=field,
-            )
+        excess = budget.exceeded(value)
+        if excess is None:
+            return
+        extent, where = excess.extent, _path_text(field, excess.path)
+        if excess.longest is not None:
+            raise InvalidInput(f"{where}: this string is longer than {excess.longest} characters", field=where)
+        raise InvalidInput(
+            f"{where} has {extent.values} values in {extent.depth} levels and {sum(extent.texts)} characters, more "
+            "than can be checked with uniqueItems, unevaluatedItems, unevaluatedProperties, multipleOf, an enum of "
+            "objects, many branches or the patterns of its schema; send less, or make the schema simpler",
+            field=where,
+        )
 
     def _errors(self, value: Any, values: int) -> list[ValidationError]:
         from jsonschema_rs import ValidationError

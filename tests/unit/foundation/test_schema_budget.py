@@ -209,3 +209,41 @@ def test_a_schema_with_too_many_values_is_refused_unread() -> None:
     with pytest.raises(InvalidSchema, match="larger than"):
         compile_schema({"enum": [1.7e300] * 1_000_000, "const": 2**70})
     assert process_time() - before < 2
+
+
+def test_the_part_that_is_too_much_is_named() -> None:
+    """An error says which member is too long for its pattern, and that it is longer than it may be, if it is."""
+    text = {"type": "string", "pattern": "(?=[\\s\\S]*\\d)\\w!"}
+    schema = {"properties": {"rows": {"items": {"properties": {"note": text, "name": {**text, "maxLength": 9}}}}}}
+    compiled = compile_schema(schema)
+    with pytest.raises(InvalidInput, match=r"params\.rows\[1\]\.note has 1 values in 1 levels") as unbounded:
+        compiled.check({"rows": [{"note": "a"}, {"note": "a" * 100_000}]})
+    assert unbounded.value.details["field"] == "params.rows[1].note"
+    with pytest.raises(InvalidInput, match=r"params\.rows\[0\]\.name: this string is longer than 9 characters"):
+        compiled.check({"rows": [{"name": "a" * 100_000}]})
+
+
+def test_references_at_every_level_do_not_exhaust_the_stack() -> None:
+    """A value as deep as any may be is walked through a schema that refers on many times at each level."""
+    names = [f"d{number}" for number in range(19)]
+    defs: dict[str, Any] = {one: {"$ref": f"#/$defs/{other}"} for one, other in zip(names, names[1:], strict=False)}
+    defs[names[-1]] = {"items": {"$ref": "#/$defs/d0"}, "pattern": "(?=[\\s\\S]*\\d)\\w!"}
+    value: Any = "a" * 100_000
+    for _ in range(250):
+        value = [value]
+    with pytest.raises(InvalidInput, match="the patterns of its schema"):
+        compile_schema({"$ref": "#/$defs/d0", "$defs": defs}).check(value)
+
+
+@pytest.mark.parametrize("keyword", ["items", "anyOf"])
+def test_a_reference_back_is_not_free(keyword: str) -> None:
+    """What a recursive schema checks is counted at every level, through whatever keyword it refers back."""
+    back: dict[str, Any] = {"$ref": "#"}
+    again = back if keyword == "items" else {"anyOf": [{"type": "null"}, back]}
+    schema = {"properties": {"text": {"pattern": r"(?=[\s\S]*\d)\w!"}, "rows": {"items": again}}}
+    compiled = compile_schema(schema)
+    compiled.check({"rows": [{"rows": [{"other": "a" * 1_000_000, "text": "a!1"}]}]} if keyword == "items" else {})
+    before = process_time()
+    with pytest.raises(InvalidInput, match="the patterns of its schema"):
+        compiled.check({"rows": [{"rows": [{"text": "a" * 100_000}]}]})
+    assert process_time() - before < 2
