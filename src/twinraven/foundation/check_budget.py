@@ -107,17 +107,17 @@ class _Walk:
 
     def _resolved(self, schema: Any) -> tuple[SchemaCost, SubSchema, bool] | None:
         """Return a schema that checks anything, behind references to it, and whether it checks parts by parts."""
-        for _ in range(_MOST_REFERENCES + 1):
+        followed = 0
+        while True:
             cost = self._document.cost_of(schema)
             if cost is None or (_is_free(cost) and not cost.returns):
                 return None
             members = cast("SubSchema", schema)
             targets = self._document.targets(members)
-            if len(targets) != 1 or not _APPLYING.isdisjoint(members):
+            if len(targets) != 1 or followed == _MOST_REFERENCES or not _APPLYING.isdisjoint(members):
                 is_undivided = bool(targets) or not _UNDIVIDED.isdisjoint(members)
                 return cost, members, not is_undivided and not isinstance(members.get("items"), list)
-            schema = targets[0]
-        return cost, members, False
+            schema, followed = targets[0], followed + 1
 
     def _enter(self, step: str | int, schema: Any, value: Any) -> None:
         self._path.append(step)

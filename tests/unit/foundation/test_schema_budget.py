@@ -6,6 +6,7 @@ The times are of this process's own processor and a hundred times what is needed
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from time import process_time
 from typing import Any
 
@@ -226,7 +227,7 @@ def test_the_part_that_is_too_much_is_named() -> None:
 def test_references_at_every_level_do_not_exhaust_the_stack() -> None:
     """A value as deep as any may be is walked through a schema that refers on many times at each level."""
     names = [f"d{number}" for number in range(19)]
-    defs: dict[str, Any] = {one: {"$ref": f"#/$defs/{other}"} for one, other in zip(names, names[1:], strict=False)}
+    defs: dict[str, Any] = {one: {"$ref": f"#/$defs/{other}"} for one, other in pairwise(names)}
     defs[names[-1]] = {"items": {"$ref": "#/$defs/d0"}, "pattern": "(?=[\\s\\S]*\\d)\\w!"}
     value: Any = "a" * 100_000
     for _ in range(250):
