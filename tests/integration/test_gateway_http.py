@@ -256,13 +256,13 @@ async def test_an_upstream_on_http_that_goes_away_is_found_again(tmp_path: Path)
                 return False
             return True
 
-        async def fails() -> bool:
-            return not await works()
+        async def is_away() -> bool:
+            return not await works() and pool.statuses()[0].state != "up"
 
         with http_server("http", at=port):
             pool.start()
             await until(works)
-        await until(fails)
+        await until(is_away)
         with http_server("http", at=port):
             await until(works)
         assert pool.statuses()[0].restarts > 0

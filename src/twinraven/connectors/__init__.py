@@ -58,9 +58,11 @@ if TYPE_CHECKING:
         upstream_tool_id,
     )
     from twinraven.connectors.mcp.lines import LineDispatcher
+    from twinraven.connectors.mcp.messages import MessageDispatcher, MessageOrigin
     from twinraven.connectors.mcp.programs import ProgramRules
     from twinraven.connectors.mcp.service_connector import McpServiceConnector
     from twinraven.connectors.mcp.service_servers import ServiceServers
+    from twinraven.connectors.mcp.wire import MessageContext, encode_message, notification_message
     from twinraven.connectors.model_client import ModelClient
     from twinraven.connectors.openapi import OpenApiImport, read_openapi
     from twinraven.connectors.python import PythonConnector
@@ -97,6 +99,9 @@ __all__ = [
     "LogJournal",
     "McpConnector",
     "McpServiceConnector",
+    "MessageContext",
+    "MessageDispatcher",
+    "MessageOrigin",
     "ModelClient",
     "ModelToolCall",
     "NoAnswer",
@@ -131,11 +136,13 @@ __all__ = [
     "VaultSecrets",
     "check_connection",
     "definition_hash",
+    "encode_message",
     "find_block",
     "find_json",
     "is_result",
     "legal_name",
     "load_servers",
+    "notification_message",
     "parse_url",
     "read_openapi",
     "read_servers",

@@ -8,6 +8,7 @@ from typing import Final
 import orjson
 
 from twinraven.foundation.errors import TwinRavenError
+from twinraven.foundation.server_events import ServerEvent, ServerEventReader
 from twinraven.sdk.conversing_model import (
     AlternativeInfo,
     AnswerPiece,
@@ -19,7 +20,6 @@ from twinraven.sdk.conversing_model import (
     TurnList,
 )
 from twinraven.sdk.exchange import RequestSpec, path_of
-from twinraven.sdk.live import Message, MessageReader
 from twinraven.sdk.model import JsonObject
 from twinraven.sdk.reading import read
 from twinraven.sdk.server_requests import ServerRequests, stated
@@ -156,11 +156,11 @@ class ConversationOperations(ServerRequests):
             headers = {"Accept": "text/event-stream"} | ({} if last_id is None else {"Last-Event-ID": last_id})
             try:
                 async with self._exchange.stream(RequestSpec("GET", where, headers=headers)) as stream:
-                    messages = MessageReader(last_id=last_id)
+                    messages = ServerEventReader(last_id=last_id)
                     async for part in stream.parts:
                         for message in messages.feed(part):
                             last_id = message.last_id
-                            if message.event == "restart":
+                            if message.name == "restart":
                                 restarts = True
                                 continue
                             piece = _piece(message, restarts=restarts)
@@ -180,10 +180,10 @@ class ConversationOperations(ServerRequests):
         return read(ConversationInfo, await self._exchange.json(ask))
 
 
-def _piece(message: Message, *, restarts: bool) -> AnswerPiece | None:
+def _piece(message: ServerEvent, *, restarts: bool) -> AnswerPiece | None:
     if not message.data:
         return None
     body = orjson.loads(message.data)
-    if message.event == "text":
+    if message.name == "text":
         return AnswerPiece(body["text"], restarts)
     return AnswerPiece(alternative=read(AlternativeInfo, body))

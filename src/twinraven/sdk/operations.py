@@ -18,6 +18,7 @@ import orjson
 from twinraven.foundation.clock import iso
 from twinraven.foundation.errors import ApprovalDenied, Conflict, TwinRavenError
 from twinraven.foundation.ids import new_id
+from twinraven.foundation.server_events import ServerEventReader
 from twinraven.sdk.administration import AdministrationOperations
 from twinraven.sdk.catalogue import CatalogueOperations
 from twinraven.sdk.conversing import ConversationOperations
@@ -28,7 +29,6 @@ from twinraven.sdk.effecting import EffectOperations
 from twinraven.sdk.exchange import RequestSpec, path_of
 from twinraven.sdk.governing import GovernanceOperations
 from twinraven.sdk.keys import ChosenKey
-from twinraven.sdk.live import MessageReader
 from twinraven.sdk.model import (
     ActivityInfo,
     CallResult,
@@ -197,7 +197,7 @@ class Operations(
         while True:
             try:
                 async with self._exchange.stream(_live(session_id, tool_id, last_id)) as stream:
-                    messages = MessageReader(last_id=last_id)
+                    messages = ServerEventReader(last_id=last_id)
                     async for part in stream.parts:
                         failures = 0
                         for message in messages.feed(part):

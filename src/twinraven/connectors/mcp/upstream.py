@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 from twinraven.connectors.mcp.backchannel import CallSide, ClientSide
+from twinraven.connectors.mcp.errors import UpstreamLost
 from twinraven.connectors.mcp.model import (
     Definition,
     Listing,
@@ -172,6 +173,10 @@ class Upstream:
             connection = await self._reach(until)
         try:
             return await connection.call(tool, arguments, side)
+        except UpstreamLost:
+            # Perhaps it is another server now, with other tools, or none.
+            self._wake.set()
+            raise
         except asyncio.CancelledError:
             # The caller's time ran out, or the caller left: perhaps the server hangs.
             self._suspect()

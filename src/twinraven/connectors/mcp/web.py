@@ -1,7 +1,7 @@
 """Connects to an upstream server over streamable HTTP, or SSE for older ones, with limits on what it may send.
 
 A request that could not even be connected is answered with an error of our own, since nothing was sent and the caller
-may try again; the SDK would take the whole connection down for it.
+may try again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import Any, Final, cast
 import httpx2
 from httpcore2 import AsyncConnectionPool, AsyncNetworkBackend
 from mcp.client.sse import sse_client
-from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.dispatcher import Dispatcher
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp_types import CONNECTION_CLOSED
@@ -24,6 +23,7 @@ from mcp_types import CONNECTION_CLOSED
 from twinraven.connectors.addresses import AddressGuard
 from twinraven.connectors.bodies import ACCEPTED, Gunzip, gunzip_of
 from twinraven.connectors.mcp.servers import ServerConfig
+from twinraven.connectors.mcp.streamable import StreamableDispatcher
 from twinraven.connectors.mcp.wire import NOT_SENT
 from twinraven.connectors.network import GuardedNetwork
 from twinraven.connectors.streams import AsyncioNetwork
@@ -193,11 +193,20 @@ async def web_link(
         async with sse_client(server.url, headers=dict(server.headers), httpx_client_factory=factory) as (read, write):
             yield JSONRPCDispatcher(read, write)
         return
-    async with (
-        _client(headers=dict(server.headers), transport=capped) as client,
-        streamable_http_client(server.url, http_client=client, max_sse_event_size=max_bytes) as (read, write),
-    ):
-        yield JSONRPCDispatcher(read, write)
+    async with capped:
+        posting = StreamableDispatcher(
+            server.url,
+            capped,
+            headers=server.headers,
+            connect_s=_CONNECT_S,
+            max_bytes=max_bytes,
+            on_fault=on_fault,
+        )
+        try:
+            yield posting
+        finally:
+            await posting.say_goodbye()
+            posting.close()
 
 
 def _client(

@@ -35,15 +35,12 @@ class MessageContext:
     request_id: RequestId | None
     progress_token: str | int | None = None
     message_metadata: MessageMetadata = None
+    transport: TransportContext = _PIPE
     cancel_requested: anyio.Event = field(default_factory=anyio.Event)
 
     @property
-    def transport(self) -> TransportContext:
-        return _PIPE
-
-    @property
     def can_send_request(self) -> bool:
-        return True
+        return self.transport.can_send_request
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
@@ -71,14 +68,14 @@ async def contained(begin: Callable[[], Awaitable[None]]) -> None:
         _logger.exception("a handler of notifications failed")
 
 
-def encode(message: Message) -> bytes:
+def encode_message(message: Message) -> bytes:
     try:
         return orjson.dumps(message)
     except TypeError:  # integers beyond 64 bits, lone surrogates
         return canonical_json(to_json_value(message))
 
 
-def notification(method: str, params: Mapping[str, Any] | None) -> Message:
+def notification_message(method: str, params: Mapping[str, Any] | None) -> Message:
     message: Message = {"jsonrpc": "2.0", "method": method}
     return message if params is None else {**message, "params": dict(params)}
 

@@ -8,15 +8,12 @@ import json
 import select
 import ssl
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import AsyncIterator, Callable
 
 import httpx2
 import pytest
 
 from twinraven.connectors.addresses import AddressGuard, AddressRules
-from twinraven.connectors.mcp import web
 from twinraven.connectors.mcp.servers import ServerConfig
 from twinraven.connectors.mcp.web import AnswerTooLong, AnswerUnreadable, CappedTransport, GuardedTransport, web_link
 from twinraven.connectors.mcp.wire import NOT_SENT
@@ -91,36 +88,32 @@ async def test_many_calls_of_a_service_run_at_once() -> None:
 async def test_idle_connections_cost_a_call_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Connections that were needed for a moment do not make each later call ask the system about each of them."""
     begun = asyncio.Barrier(20)
-    clients: list[httpx2.AsyncClient] = []
     served: list[asyncio.StreamWriter] = []
+    answer = b'{"jsonrpc": "2.0", "id": 0, "result": {}}'
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         served.append(writer)
         with_others = True
         while await reader.readline():
-            await reader.readuntil(b"\r\n\r\n")
+            head = await reader.readuntil(b"\r\n\r\n")
+            await reader.readexactly(int(head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0]))
             if with_others:
                 await begun.wait()
             with_others = False
-            writer.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n")
+            writer.write(b"content-length: %d\r\n\r\n%s" % (len(answer), answer))
         writer.close()
-
-    @asynccontextmanager
-    async def unspoken(url: str, *, http_client: httpx2.AsyncClient, **_: Any) -> AsyncGenerator[tuple[Any, Any]]:
-        clients.append(http_client)
-        yield None, None
 
     def refused() -> None:
         raise AssertionError("an idle connection was asked about")
 
-    monkeypatch.setattr(web, "streamable_http_client", unspoken)
     async with asyncio.timeout(60), await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
         config = ServerConfig("desk", "http", url=address)
-        async with web_link(config, max_bytes=1000, on_fault=list[str]().append):
-            await asyncio.gather(*(clients[0].post(address) for _ in range(20)))
+        async with web_link(config, max_bytes=1000, on_fault=list[str]().append) as link:
+            await asyncio.gather(*(link.send_raw_request("ping", None) for _ in range(20)))
             monkeypatch.setattr(select, "poll", refused)
-            assert (await clients[0].post(address)).status_code == 204
+            assert await link.send_raw_request("ping", None) == {}
         await asyncio.gather(*(writer.wait_closed() for writer in served), return_exceptions=True)
 
 
