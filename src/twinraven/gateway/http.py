@@ -11,9 +11,7 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.sse import SseServerTransport
-from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -23,18 +21,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from twinraven.foundation.errors import PolicyViolation
 from twinraven.gateway.callers import PRINCIPAL
 from twinraven.gateway.server import GatewayServer
-from twinraven.gateway.session_limit import IDLE_S, MOST_SESSIONS, SessionLimit, TooManySessions
+from twinraven.gateway.streamable_http import MAX_BODY, StreamableHttp
 from twinraven.serving import ENDING, Authenticator, TooManyStreams, is_loopback
-from twinraven.tenancy import NotAuthenticated, Principal
+from twinraven.tenancy import NotAuthenticated
 
 PATH: Final = "/mcp"
 _EVENTS: Final = "/sse"
 _CALL: Final = "tools/call"
 _LISTEN: Final = b"subscriptions/listen"
 _GLANCE_S: Final = 0.1
-_SESSION: Final = b"mcp-session-id"
-_REVISION: Final = b"mcp-protocol-version"
-_MAX_BODY: Final = 16 * 1024 * 1024
 _LOOPBACK_HOSTS: Final = ("127.0.0.1:*", "localhost:*", "[::1]:*")
 
 
@@ -92,13 +87,10 @@ class _Stream:
 class KeyCheck:
     """Lets those in whom the authenticator knows, as long as it does, and ends the requests of others."""
 
-    def __init__(
-        self, app: ASGIApp, authenticator: Authenticator, running: _Running, places: SessionLimit | None = None
-    ) -> None:
+    def __init__(self, app: ASGIApp, authenticator: Authenticator, running: _Running) -> None:
         self._app = app
         self._authenticator = authenticator
         self._running = running
-        self._places = places or SessionLimit()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -126,38 +118,8 @@ class KeyCheck:
                     await stream.run(self._app(scope, receive, stream.send), self._over(scope, headers))
             except TooManyStreams as error:
                 await JSONResponse({"error": error.as_json()}, 429)(scope, receive, send)
-        elif scope["path"] == PATH:
-            await self._in_session(scope, receive, send, principal)
         else:
             await self._app(scope, receive, send)
-
-    async def _in_session(self, scope: Scope, receive: Receive, send: Send, who: Principal) -> None:
-        """Serve a request of a session, or the one that opens it; users share the places that there are."""
-        headers: dict[bytes, bytes] = dict(scope["headers"])
-        named, places = headers.get(_SESSION), self._places
-        is_opening = named is None and headers.get(_REVISION, b"").decode("latin-1") in (
-            "",
-            *HANDSHAKE_PROTOCOL_VERSIONS,
-        )
-        if named is not None:
-            places.used(named.decode("latin-1"))
-        if is_opening:
-            try:
-                places.refuse_greedy(who)
-            except TooManySessions as error:
-                await JSONResponse({"error": error.as_json()}, 429)(scope, receive, send)
-                return
-
-        async def noting(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                opened = dict(message["headers"]).get(_SESSION)
-                if named is None and opened is not None:
-                    places.opened(who, opened.decode("latin-1"))
-                elif named is not None and (scope["method"] == "DELETE" or message["status"] == 404):
-                    places.ended(named.decode("latin-1"))
-            await send(message)
-
-        await self._app(scope, receive, noting)
 
     async def _over(self, scope: Scope, headers: Mapping[bytes, bytes]) -> None:
         await self._authenticator.over(scope, headers)
@@ -175,14 +137,8 @@ def http_app(gateway: GatewayServer, authenticator: Authenticator, *, host: str)
         allowed_hosts=list(_LOOPBACK_HOSTS),
         allowed_origins=[f"http://{name}" for name in _LOOPBACK_HOSTS],
     )
-    manager = StreamableHTTPSessionManager(
-        gateway.mcp,
-        security_settings=security,
-        session_idle_timeout=IDLE_S,
-        max_request_body_size=_MAX_BODY,
-        max_sessions=MOST_SESSIONS,
-    )
-    sse = SseServerTransport("/messages/", security_settings=security, max_request_body_size=_MAX_BODY)
+    streamable = StreamableHttp(gateway.mcp, security)
+    sse = SseServerTransport("/messages/", security_settings=security, max_request_body_size=MAX_BODY)
 
     async def open_events(request: Request) -> Response:
         async with sse.connect_sse(request.scope, request.receive, request._send) as streams:  # pyright: ignore[reportPrivateUsage]
@@ -193,11 +149,11 @@ def http_app(gateway: GatewayServer, authenticator: Authenticator, *, host: str)
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncGenerator[None]:
         del app
-        async with manager.run():
+        async with streamable.running():
             yield
 
     routes: list[Any] = [
-        Route(PATH, endpoint=StreamableHTTPASGIApp(manager)),
+        Route(PATH, endpoint=streamable),
         Route(_EVENTS, endpoint=open_events, methods=["GET"]),
         Mount("/messages/", app=sse.handle_post_message),
     ]
