@@ -29,6 +29,8 @@ from httpcore2 import (
 
 _MOST_BUFFERED: Final = 256 * 1024
 """The size of the read buffer in bytes."""
+_MOST_TOGETHER: Final = 64 * 1024
+"""From this size on bytes are sent at once."""
 _HEAD_START_S: Final = 0.25
 """How long an address of a host is tried alone, as RFC 8305 recommends: one of IPv6 may lead nowhere."""
 
@@ -42,6 +44,8 @@ class _Wire(asyncio.Protocol):
         self.is_over = False
         """Whether nothing more will arrive."""
         self._arrived = bytearray()
+        self._unsent: list[bytes] = []
+        """What is sent together in the loop's next turn: a request's head and body are written one after the other."""
         self._is_reading = True
         self._is_full = False
         self._waiters: list[asyncio.Future[None]] = []
@@ -93,14 +97,23 @@ class _Wire(asyncio.Protocol):
         return taken
 
     async def give(self, data: bytes) -> None:
-        """Send bytes, and wait while too many are on their way."""
+        """Send bytes with those that follow at once, and wait while too many are on their way."""
         if self.transport is None or self.transport.is_closing():
             raise self.error or ConnectionResetError("the connection is closed")
-        self.transport.write(data)
+        self._unsent.append(data)
+        if len(data) > _MOST_TOGETHER:
+            self._send()
+        elif len(self._unsent) == 1:
+            asyncio.get_running_loop().call_soon(self._send)
         while self._is_full:
             await self._wait()
         if self.error is not None:
             raise self.error
+
+    def _send(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        if unsent and self.transport is not None and not self.transport.is_closing():
+            self.transport.write(b"".join(unsent))
 
     async def _wait(self) -> None:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()

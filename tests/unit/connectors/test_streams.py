@@ -71,3 +71,34 @@ async def test_a_host_that_refuses_everywhere_is_an_error(named: Callable[..., N
     named(REFUSING, ALSO_REFUSING)
     with pytest.raises(ConnectError, match="refused"):
         await AsyncioNetwork().connect_tcp("desk.example", 1, timeout=30)
+
+
+async def test_what_is_written_at_once_goes_out_together() -> None:
+    """A request's head and body are one packet, in their order; a large part does not wait for the loop's next turn."""
+    arrived: asyncio.Queue[bytes] = asyncio.Queue()
+    writers: list[asyncio.StreamWriter] = []
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+        with suppress(ConnectionError):
+            while part := await reader.read(1_000_000):
+                arrived.put_nowait(part)
+        arrived.put_nowait(b"")
+        writer.close()
+
+    async with asyncio.timeout(60), await asyncio.start_server(listen, HERE, 0) as server:
+        stream = await AsyncioNetwork().connect_tcp(HERE, server.sockets[0].getsockname()[1], timeout=30)
+        for part in (b"head ", b"body ", b"end"):
+            await stream.write(part)
+        assert await arrived.get() == b"head body end"
+        await stream.write(b"a")
+        await stream.write(b"b" * 200_000)
+        await stream.write(b"c")
+        received = b""
+        while len(received) < 200_002:
+            received += await arrived.get()
+        assert received == b"a" + b"b" * 200_000 + b"c"
+        await stream.aclose()
+        assert await arrived.get() == b""
+        with suppress(ConnectionError):
+            await writers[0].wait_closed()

@@ -22,6 +22,7 @@ from mcp_types import CONNECTION_CLOSED
 
 from twinraven.connectors.addresses import AddressGuard
 from twinraven.connectors.bodies import ACCEPTED, Gunzip, gunzip_of
+from twinraven.connectors.mcp.connection_stack import ConnectionStack
 from twinraven.connectors.mcp.servers import ServerConfig
 from twinraven.connectors.mcp.streamable import StreamableDispatcher
 from twinraven.connectors.mcp.wire import NOT_SENT
@@ -31,10 +32,6 @@ from twinraven.foundation.canonical import canonical_json
 from twinraven.foundation.errors import InvalidOutput
 
 _CONNECT_S: Final = 10.0
-_MOST_CONNECTIONS: Final = 100
-"""To one server at once: each call holds a connection until it is answered."""
-_IDLE_S: Final = 2.0
-"""How long a connection is kept for the next call: servers close an idle one after five seconds and more."""
 _REFUSALS: Final = {401: "it refuses our credentials", 403: "it forbids the request", 429: "it is asked too often"}
 
 
@@ -140,21 +137,11 @@ class CappedTransport(httpx2.AsyncBaseTransport):
 
 
 class PooledTransport(httpx2.AsyncHTTPTransport):
-    """Sends requests over connections of our own backend.
-
-    At each request, and again at the end of its answer, the pool asks each idle connection whether it still stands.
-    That of the library looks the socket up and polls it; so the more calls came at once, the dearer each became.
-    """
+    """Sends requests over connections of our own backend, kept on a stack."""
 
     def __init__(self, network: AsyncNetworkBackend, context: ssl.SSLContext) -> None:
         super().__init__(verify=context, trust_env=False)
-        self._pool = AsyncConnectionPool(
-            ssl_context=context,
-            network_backend=network,
-            max_connections=_MOST_CONNECTIONS,
-            max_keepalive_connections=_MOST_CONNECTIONS,
-            keepalive_expiry=_IDLE_S,
-        )
+        self._pool = cast("AsyncConnectionPool", ConnectionStack(network, context))
 
 
 class GuardedTransport(PooledTransport):
