@@ -97,11 +97,13 @@ def parse_json(text: bytes | str, *, field: str = "value") -> Any:
 
 def to_json_value(value: Any) -> Any:
     """Any Python value as the JSON value that stands for it, detached from the original."""
-    # What `plain_json` does, without a call for it: every argument and answer of a flow comes through here.
+    # What `plain_json` does, without a call for it: every argument and answer of a flow comes through here. With keys
+    # that are no texts orjson writes others slower, too.
     try:
-        encoded = orjson.dumps(value, _stand_in, _AS_TEXT)
+        encoded = orjson.dumps(value, _stand_in)
     except (TypeError, RecursionError):
-        return _convert(value, 0)
+        plain = plain_json(value)
+        return _convert(value, 0) if plain is None else orjson.loads(plain)
     if encoded.find(NULL) >= 0 and not _is_finite(value):
         return _convert(value, 0)
     return orjson.loads(encoded)
