@@ -114,24 +114,53 @@ class FlowRun:
             self._news.put_nowait(self._halted)
 
     async def _drive(self, actions: list[Action]) -> FlowResult:
-        schedule, micros = self._schedule, self._around.micros
+        micros, advance = self._around.micros, self._schedule.advance
         while True:
-            first = actions[0] if actions else None
-            if len(actions) == 1 and not self._tasks and isinstance(first, (MakeCall, Pause)):
-                self._alone = first
-                event = await self._perform(first)
-                self._alone = None
-                if self._halted is not None:
-                    # Told first, so that what follows this call is not begun.
-                    schedule.advance(self._halted, micros())
-            elif actions and isinstance(actions[-1], Finish):
-                return actions[-1].result
+            action = actions[-1] if actions else None
+            if isinstance(action, Finish):
+                return action.result
+            if len(actions) != 1 or self._tasks or not isinstance(action, (MakeCall, Pause)):
+                actions = advance(await self._next_event(actions), micros())
+            elif isinstance(action, MakeCall) and action.timeout_ms is not None:
+                actions = await self._call_in_time(action, action.timeout_ms)
             else:
-                event = await self._next_event(actions)
-            actions = schedule.advance(event, micros())
+                self._alone = action
+                actions = self._advance_alone(await self._perform(action))
+
+    async def _call_in_time(self, call: MakeCall, own_ms: int) -> list[Action]:
+        """Make a call that has nothing beside it, and those after it with the same time: one timer begins anew."""
+        around, schedule = self._around, self._schedule
+        limit = around.limits.of(own_ms / 1000)
+        try:
+            with limit:
+                while True:
+                    self._alone, run = call, call.run
+                    try:
+                        output = await around.invoke(call.tool_id, call.params, step=run, timeout_ms=own_ms)
+                    except (TwinRavenError, Waiting) as reason:
+                        return self._advance_alone(_without_output(run, reason))
+                    if self._halted is not None or limit.is_over:
+                        return self._advance_alone(Answered(run, output))
+                    actions = schedule.answer(run, output, around.micros())
+                    following = actions[0] if len(actions) == 1 else None
+                    if not isinstance(following, MakeCall) or following.timeout_ms != own_ms:
+                        return actions
+                    call = following
+                    limit.renew()
+        except TimeoutError:
+            if not limit.is_over:
+                raise
+            return self._advance_alone(_late(call, own_ms))
+
+    def _advance_alone(self, event: Event) -> list[Action]:
+        if self._halted is not None:
+            # Told first, so that what follows this call is not begun.
+            self._schedule.advance(self._halted, self._around.micros())
+        return self._schedule.advance(event, self._around.micros())
 
     async def _next_event(self, actions: list[Action]) -> Event:
         """Begin calls beside those under way, and wait for the first that ends."""
+        self._alone = None
         if self._news is None:
             self._news = asyncio.Queue()
         for action in actions:
@@ -171,12 +200,9 @@ class FlowRun:
             except TimeoutError:
                 if not limit.is_over:
                     raise
-                late = late_call(action.tool_id, f"did not answer within {own_ms} ms", is_write=action.is_write)
-                return Failed(run, late)
-        except TwinRavenError as error:
-            return Failed(run, error)
-        except Waiting as waiting:
-            return Deferred(run, waiting.until)
+                return _late(action, own_ms)
+        except (TwinRavenError, Waiting) as reason:
+            return _without_output(run, reason)
 
     def _timed_out(self) -> TimedOut:
         if self._around.deadline is not None:
@@ -189,6 +215,14 @@ class FlowRun:
             task.cancel()
         if tasks:
             await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _without_output(run: StepRun, reason: TwinRavenError | Waiting) -> Failed | Deferred:
+    return Deferred(run, reason.until) if isinstance(reason, Waiting) else Failed(run, reason)
+
+
+def _late(call: MakeCall, own_ms: int) -> Failed:
+    return Failed(call.run, late_call(call.tool_id, f"did not answer within {own_ms} ms", is_write=call.is_write))
 
 
 def _ending(action: Action) -> FlowResult:

@@ -16,10 +16,10 @@ for_each step that writes are worked on one by one, in their order, so one that 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final, cast
 
-from twinraven.flow.plan import CONCURRENCY, FlowPlan, PlannedStep, WiredField
+from twinraven.flow.plan import CONCURRENCY, FlowPlan, PlannedStep
 from twinraven.flow.protocol import (
     Action,
     Answered,
@@ -123,22 +123,29 @@ class Schedule:
     def start(self, now: int) -> list[Action]:
         """Begin the run; `now` is in microseconds."""
         self._started = self._now = now
-        self._wire(self._plan.wired_first)
+        for wired in self._plan.wired_first:
+            self._wiring[wired.key][wired.name] = wired.value.resolve(self._scope)
         return self._next_actions()
 
     def advance(self, event: Event, now: int) -> list[Action]:
         """Take in what happened, and give what to do next; what is told of a call that was given up is ignored."""
-        self._now = now
         if isinstance(event, Answered):  # first, because nearly every event is one
-            unit = self._flights.pop(event.run, None)
-            if unit is not None:
-                self._take_output(unit, event.output)
-        elif isinstance(event, Halted):
+            return self.answer(event.run, event.output, now)
+        self._now = now
+        if isinstance(event, Halted):
             self._stop(event.error)
         elif isinstance(event, TimedOut):
             self._time_out(event.what)
         elif (unit := self._flights.pop(event.run, None)) is not None:
             self._take(unit, event)
+        return self._next_actions()
+
+    def answer(self, run: StepRun, output: Any, now: int) -> list[Action]:
+        """Take in that a call `Answered`, as `advance` does, for drivers that need no event to carry its output."""
+        self._now = now
+        unit = self._flights.pop(run, None)
+        if unit is not None:
+            self._take_output(unit, output)
         return self._next_actions()
 
     def _take_output(self, unit: _Unit, output: Any) -> None:
@@ -150,12 +157,16 @@ class Schedule:
         except InvalidInput as error:
             self._fail(unit, InvalidOutput(f"{unit.tool_id!r} answered what is not JSON: {error.message}"))
             return
-        if unit.results is None:
-            self._complete(unit, output)
-        else:
+        if unit.results is not None:
             unit.output = output
             unit.results.append({"output": output})
             self._fall_back(unit, unit.results)
+        elif unit.item is None:
+            # Nothing of a plain step has failed for good where its own call answers.
+            progress.settle("ran", output)
+            self._end(progress)
+        else:
+            self._complete(unit, output)
 
     def _take(self, unit: _Unit, event: Failed | Rested | Deferred) -> None:
         if isinstance(event, Failed):
@@ -329,8 +340,8 @@ class Schedule:
     def _end(self, progress: StepProgress) -> None:
         progress.ended = self._now
         plan, blockers = self._plan, self._blockers
-        if wired := plan.wired_after[progress.number]:
-            self._wire(wired)
+        for wired in plan.wired_after[progress.number]:
+            self._wiring[wired.key][wired.name] = wired.value.resolve(self._scope)
         if progress.errors and self._aborts(progress):
             return
         for number in plan.graph.unlocks[progress.number]:
@@ -402,11 +413,6 @@ class Schedule:
     def _changed(self) -> list[int]:
         """Return the steps that may have changed something already, for the error report."""
         return [progress.number for progress in self._progress if progress.changed]
-
-    def _wire(self, fields: Iterable[WiredField]) -> None:
-        """Bring named values up to date."""
-        for wired in fields:
-            self._wiring[wired.key][wired.name] = wired.value.resolve(self._scope)
 
     def _result(self) -> FlowResult:
         status: FlowStatus = "success" if self._stopped is None else "failed"

@@ -77,6 +77,14 @@ class TimeLimit:
             del lane.running[self]
             lane.running[self] = None
 
+    def renew(self) -> None:
+        """Begin the time anew, for the next of several things that one block does; not after the time is over."""
+        lane = self._lane
+        self.begun = lane.loop.time()
+        self.end = self.begun + lane.seconds
+        del lane.running[self]
+        lane.running[self] = None
+
     def strike(self) -> None:
         """End the block now."""
         if not self.is_over:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.unit.flow.fakes import FakeTools, define, slow, step
+from tests.unit.flow.fakes import FakeTools, Tool, define, slow, step
 from twinraven.flow import FlowExecutor, StepRun, Waiting
 from twinraven.foundation.clock import now_micros
 from twinraven.foundation.errors import Conflict, ToolUnavailable
@@ -96,3 +96,54 @@ async def test_a_deadline_from_outside_ends_a_run(left: int, called: int) -> Non
     assert result.error is not None
     assert "did not finish by its deadline" in result.error.message
     assert len(tools.made) == called
+
+
+class _Hours:
+    """The clock of an event loop, which moves only when a tool takes its time."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._now = 0.0
+        monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: self._now)
+
+    def tool(self, seconds: float, *, turns: int = 5, is_stubborn: bool = False) -> Tool:
+        """A tool that takes so many seconds, and turns of the loop; a stubborn one answers although it is cancelled."""
+
+        async def answer(params: dict[str, Any]) -> str:
+            del params
+            self._now += seconds
+            try:
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+            except asyncio.CancelledError:
+                if not is_stubborn:
+                    raise
+            return "done"
+
+        return answer
+
+
+@pytest.mark.parametrize("beside", [False, True])
+async def test_the_time_of_a_step_begins_with_its_own_call(beside: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps that follow each other may take longer together than each may alone; the one that is late fails."""
+    hours = _Hours(monkeypatch)
+    tools = FakeTools(quick=hours.tool(0.6), late=hours.tool(1.1), wait=hours.tool(0, turns=200))
+    chain = [step("quick", timeout_ms=1000) for _ in range(3)]
+    others = [step("wait", after=[])] if beside else []
+    executor = FlowExecutor()
+    fine = await executor.run(define(*others, *chain, step("quick", timeout_ms=700), *chain), {}, tools)
+    assert {part.status for part in fine.steps} == {"ran"}
+    for tool_id, timeout_ms in (("late", 1000), ("quick", 500)):
+        failed = await executor.run(define(*others, *chain, step(tool_id, timeout_ms=timeout_ms), *chain), {}, tools)
+        assert failed.error is not None
+        assert failed.error.details["step_index"] == len(others) + 3
+        assert f"did not answer within {timeout_ms} ms" in failed.error.message
+        assert tools.running == 0
+
+
+async def test_an_answer_that_came_too_late_all_the_same_spoils_no_later_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tool that answers although it was cut off is believed, and the step after it has all of its own time."""
+    hours = _Hours(monkeypatch)
+    tools = FakeTools(stubborn=hours.tool(1.1, is_stubborn=True), quick=hours.tool(0.6), late=hours.tool(1.1))
+    steps = [step(tool_id, timeout_ms=1000) for tool_id in ("stubborn", "quick", "late")]
+    result = await FlowExecutor().run(define(*steps), {}, tools, writes=lambda _: False)
+    assert [part.status for part in result.steps] == ["ran", "ran", "failed"]
