@@ -9,7 +9,7 @@ composite, and what was granted goes with the inner calls.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, Final, Protocol
@@ -104,34 +104,38 @@ class FlowConnector:
                 yield inner
 
 
+class _Writes(dict[str, bool]):
+    """Whether each tool of a run can change something, looked up once; one that is not there counts as if it could."""
+
+    def __init__(self, catalog: Catalog, tenant_id: str) -> None:
+        super().__init__()
+        self._catalog = catalog
+        self._tenant_id = tenant_id
+
+    def __missing__(self, tool_id: str) -> bool:
+        try:
+            found = self._catalog.find(self._tenant_id, tool_id).writes
+        except NotFound:
+            found = True
+        self[tool_id] = found
+        return found
+
+
 class _InnerCalls:
     """The steps of one composite call, made through the call path."""
 
     def __init__(self, calls: Calls, catalog: Catalog, outer: CallFrame) -> None:
         self._calls = calls
-        self._catalog = catalog
         self._outer = outer
-        self._effects: dict[str, bool] = {}
+        # Asked twice for every step, and a dictionary answers without a function of Python's.
+        self.writes: Callable[[str], bool] = _Writes(catalog, outer.tenant_id).__getitem__
         self._contexts: dict[int | None, CallContext] = {}
-
-    def writes(self, tool_id: str) -> bool:
-        """Return whether a tool can change something; one that is not there counts as if it could."""
-        known = self._effects.get(tool_id)
-        if known is None:
-            try:
-                known = self._catalog.find(self._outer.tenant_id, tool_id).writes
-            except NotFound:
-                known = True
-            self._effects[tool_id] = known
-        return known
 
     def __call__(
         self, tool_id: str, params: JsonObject, *, step: StepRun, timeout_ms: int | None
     ) -> Coroutine[Any, Any, Any]:
         """Make the call of a step; the run ends one that is late, and the path then records it as such."""
-        outer, writes = self._outer, self._effects.get(tool_id)
-        if writes is None:
-            writes = self.writes(tool_id)
+        outer, writes = self._outer, self.writes(tool_id)
         request = inner_request(
             tool_id,
             params,

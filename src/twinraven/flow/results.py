@@ -63,6 +63,8 @@ class FlowResult:
     finished: int
     until: int | None = None
     """Of a run that waits: the soonest moment at which it can go on by itself."""
+    is_partial: bool = False
+    """Whether it did not fail, but went on without some of its steps."""
 
     @cached_property
     def steps(self) -> tuple[StepResult, ...]:
@@ -72,11 +74,6 @@ class FlowResult:
     @property
     def latency_ms(self) -> int:
         return (self.finished - self.started) // 1000
-
-    @property
-    def is_partial(self) -> bool:
-        """Whether it succeeded without some of its steps."""
-        return self.error is None and bool(incomplete_steps(self.progress))
 
     def as_json(self) -> JsonObject:
         return {
@@ -107,12 +104,9 @@ class StepProgress:
     __slots__ = (
         "attempts",
         "begun",
-        "changed",
         "ended",
         "errors",
-        "has_begun",
         "inputs",
-        "interrupted",
         "items",
         "lost",
         "next_item",
@@ -123,21 +117,17 @@ class StepProgress:
         "seen",
         "status",
         "step",
-        "waits",
     )
 
     def __init__(self, step: PlannedStep, number: int) -> None:
         self.step = step
         self.number = number
         self.status: StepStatus = "not_run"
-        self.has_begun = False
-        self.begun = self.ended = 0
+        self.begun: int | None = None
+        self.ended = 0
         self.attempts = 0
         self.rescued = 0  # calls for which a fallback stood in
         self.lost = 0  # calls that nothing stood in for
-        self.waits = 0  # calls that were put aside
-        self.changed = False
-        self.interrupted: str | None = None  # the tool of a write that was cut off, so that nobody knows its end
         self.inputs: dict[int, JsonObject] = {}
         self.errors: Mapping[int, TwinRavenError] = _NO_ERRORS
         self.items: list[Any] = _NO_ITEMS  # of a for_each step: its list, what came of it, and how far it is
@@ -182,7 +172,7 @@ class StepProgress:
             self.step.tool_id,
             self.status,
             self.attempts,
-            max(0, self.ended - self.begun) // 1000,
+            0 if self.begun is None else max(0, self.ended - self.begun) // 1000,
             tuple(self.inputs.values() if self.step.for_each is None else self._inputs_in_order()),
             self.seen["output"],
             self.first_error if self.errors else None,
@@ -197,15 +187,15 @@ def incomplete_steps(steps: Iterable[StepProgress]) -> list[StepProgress]:
     return [step for step in steps if step.status == "skipped" or (step.errors and step.status != "fallback")]
 
 
-def whole_output(steps: Sequence[StepProgress]) -> JsonObject:
+def whole_output(steps: Sequence[StepProgress], incomplete: Sequence[StepProgress]) -> JsonObject:
     """Return the answer of a composite that does not say itself what it answers."""
     *earlier, last = steps
     output: JsonObject = {
         "result": last.seen["output"],
         "earlier": [{"tool_id": each.step.tool_id, "output": each.seen["output"]} for each in earlier],
     }
-    incomplete = [
-        {"tool_id": each.step.tool_id, "status": each.status, "error": each.first_error}
-        for each in incomplete_steps(steps)
-    ]
-    return {**output, "incomplete": incomplete} if incomplete else output
+    if incomplete:
+        output["incomplete"] = [
+            {"tool_id": each.step.tool_id, "status": each.status, "error": each.first_error} for each in incomplete
+        ]
+    return output

@@ -33,7 +33,7 @@ from twinraven.flow.schedule import Schedule, late_call
 from twinraven.flow.step_run import StepRun
 from twinraven.foundation.canonical import JsonObject
 from twinraven.foundation.errors import TwinRavenError
-from twinraven.foundation.time_limit import TimeLimit, TimeLimits
+from twinraven.foundation.time_limit import UNLIMITED, TimeLimit, TimeLimits
 
 PauseFor = Callable[[StepRun, float], Awaitable[object]]
 """Waits so many seconds before an attempt, or raises `Waiting`; a durable run counts from the failure before it."""
@@ -121,36 +121,36 @@ class FlowRun:
                 return action.result
             if len(actions) != 1 or self._tasks or not isinstance(action, (MakeCall, Pause)):
                 actions = advance(await self._next_event(actions), micros())
-            elif isinstance(action, MakeCall) and action.timeout_ms is not None:
-                actions = await self._call_in_time(action, action.timeout_ms)
+            elif isinstance(action, MakeCall):
+                actions = await self._call_alone(action)
             else:
                 self._alone = action
                 actions = self._advance_alone(await self._perform(action))
 
-    async def _call_in_time(self, call: MakeCall, own_ms: int) -> list[Action]:
+    async def _call_alone(self, call: MakeCall) -> list[Action]:
         """Make a call that has nothing beside it, and those after it with the same time: one timer begins anew."""
         around, schedule = self._around, self._schedule
-        limit = around.limits.of(own_ms / 1000)
+        within_ms, limit = self._time_of(call)
         try:
             with limit:
                 while True:
                     self._alone, run = call, call.run
                     try:
-                        output = await around.invoke(call.tool_id, call.params, step=run, timeout_ms=own_ms)
+                        output = await around.invoke(call.tool_id, call.params, step=run, timeout_ms=within_ms)
                     except (TwinRavenError, Waiting) as reason:
                         return self._advance_alone(_without_output(run, reason))
                     if self._halted is not None or limit.is_over:
                         return self._advance_alone(Answered(run, output))
                     actions = schedule.answer(run, output, around.micros())
                     following = actions[0] if len(actions) == 1 else None
-                    if not isinstance(following, MakeCall) or following.timeout_ms != own_ms:
+                    if not isinstance(following, MakeCall) or following.timeout_ms != call.timeout_ms:
                         return actions
                     call = following
                     limit.renew()
         except TimeoutError:
             if not limit.is_over:
                 raise
-            return self._advance_alone(_late(call, own_ms))
+            return self._advance_alone(_late(call))
 
     def _advance_alone(self, event: Event) -> list[Action]:
         if self._halted is not None:
@@ -186,23 +186,25 @@ class FlowRun:
             if isinstance(action, Pause):
                 await self._around.pause(run, action.milliseconds / 1000)
                 return Rested(run)
-            own_ms = action.timeout_ms
-            # A step that inherits the time of the whole ends with the whole; a second clock would only race with it.
-            if own_ms is None:
-                whole_ms = self._plan.definition.timeout_ms
-                output = await self._around.invoke(action.tool_id, action.params, step=run, timeout_ms=whole_ms)
-                return Answered(run, output)
-            limit = self._around.limits.of(own_ms / 1000)
+            within_ms, limit = self._time_of(action)
             try:
                 with limit:
-                    output = await self._around.invoke(action.tool_id, action.params, step=run, timeout_ms=own_ms)
+                    output = await self._around.invoke(action.tool_id, action.params, step=run, timeout_ms=within_ms)
                     return Answered(run, output)
             except TimeoutError:
                 if not limit.is_over:
                     raise
-                return _late(action, own_ms)
+                return _late(action)
         except (TwinRavenError, Waiting) as reason:
             return _without_output(run, reason)
+
+    def _time_of(self, call: MakeCall) -> tuple[int | None, TimeLimit]:
+        """Return the time within which a tool has to answer, and the limit of the step that it is called for."""
+        own_ms = call.timeout_ms
+        # A step that inherits the time of the whole ends with the whole; a second clock would only race with it.
+        if own_ms is None:
+            return self._plan.definition.timeout_ms, UNLIMITED
+        return own_ms, self._around.limits.of(own_ms / 1000)
 
     def _timed_out(self) -> TimedOut:
         if self._around.deadline is not None:
@@ -221,8 +223,9 @@ def _without_output(run: StepRun, reason: TwinRavenError | Waiting) -> Failed | 
     return Deferred(run, reason.until) if isinstance(reason, Waiting) else Failed(run, reason)
 
 
-def _late(call: MakeCall, own_ms: int) -> Failed:
-    return Failed(call.run, late_call(call.tool_id, f"did not answer within {own_ms} ms", is_write=call.is_write))
+def _late(call: MakeCall) -> Failed:
+    what = f"did not answer within {call.timeout_ms} ms"
+    return Failed(call.run, late_call(call.tool_id, what, is_write=call.is_write))
 
 
 def _ending(action: Action) -> FlowResult:

@@ -34,7 +34,15 @@ from twinraven.flow.protocol import (
     Rested,
     TimedOut,
 )
-from twinraven.flow.results import FlowFailed, FlowResult, FlowStatus, StepProgress, whole_output
+from twinraven.flow.results import (
+    FlowFailed,
+    FlowResult,
+    FlowStatus,
+    StepProgress,
+    StepStatus,
+    incomplete_steps,
+    whole_output,
+)
 from twinraven.flow.step_run import StepRun
 from twinraven.foundation.canonical import JsonObject, to_json_value
 from twinraven.foundation.errors import EffectUnknown, InvalidInput, InvalidOutput, ToolTimeout, TwinRavenError
@@ -116,6 +124,7 @@ class Schedule:
         self._ready = deque(plan.graph.first)
         self._flights: dict[StepRun, _Unit] = {}
         self._waits: list[int | None] = []
+        self._changed: set[int] = set()  # the steps that may have changed something, for the error report
         self._stopped: TwinRavenError | None = None
         self._actions: list[Action] = []
         self._started = self._now = 0
@@ -151,7 +160,7 @@ class Schedule:
     def _take_output(self, unit: _Unit, output: Any) -> None:
         progress = unit.progress
         if unit.is_write:
-            progress.changed = True
+            self._changed.add(progress.number)
         try:
             output = to_json_value(output)
         except InvalidInput as error:
@@ -186,7 +195,7 @@ class Schedule:
 
     def _begin(self, progress: StepProgress) -> None:
         step = progress.step
-        progress.has_begun, progress.begun = True, self._now
+        progress.begun = self._now
         if step.condition is not None and not step.condition.evaluate(self._scope):
             progress.settle("skipped", None)
             self._end(progress)
@@ -314,7 +323,6 @@ class Schedule:
     def _put_aside(self, unit: _Unit, until: int | None) -> None:
         """Go on without a call that waits; its step does not end in this run."""
         progress = unit.progress
-        progress.waits += 1
         self._waits.append(until)
         if progress.items and not self._writes(progress.step.tool_id):
             self._begin_item(progress)
@@ -377,16 +385,15 @@ class Schedule:
 
     def _time_out(self, what: str) -> None:
         """Give up everything, writes too."""
-        for unit in self._flights.values():
-            if unit.is_write and not unit.is_resting:
-                unit.progress.interrupted = unit.tool_id
+        flights = self._flights.values()
+        interrupted = {unit.progress.number: unit.tool_id for unit in flights if unit.is_write and not unit.is_resting}
         self._cancel(lambda _: True)
         name = self._plan.definition.tool_id
-        interrupted = next((each.interrupted for each in self._progress if each.interrupted is not None), None)
-        if interrupted is not None:
-            self._stopped = late_call(interrupted, f"was interrupted, because {name!r} {what}", is_write=True)
+        if interrupted:
+            first = interrupted[min(interrupted)]
+            self._stopped = late_call(first, f"was interrupted, because {name!r} {what}", is_write=True)
         else:
-            self._stopped = ToolTimeout(f"{name!r} {what}", tool_id=name, changed=self._changed())
+            self._stopped = ToolTimeout(f"{name!r} {what}", tool_id=name, changed=sorted(self._changed))
 
     def _cancel(self, chosen: Callable[[_Unit], bool]) -> None:
         for run, unit in [*self._flights.items()]:
@@ -402,7 +409,7 @@ class Schedule:
         if "condition" in details:
             message = f"aborted, because {details['condition']}: {message}"
         known = {name: value for name, value in details.items() if value is not None}
-        known |= {"step_index": own.step_index, "tool_id": step.tool_id, "changed": self._changed()}
+        known |= {"step_index": own.step_index, "tool_id": step.tool_id, "changed": sorted(self._changed)}
         known |= {} if own.id is None else {"step_id": own.id}
         if error.code == EffectUnknown.code:
             # The key under which a person can look, and say what happened.
@@ -410,26 +417,26 @@ class Schedule:
             return EffectUnknown(message, **known, **({} if key is None else {"idempotency_key": key}))
         return FlowFailed(message, cause=error, **known)
 
-    def _changed(self) -> list[int]:
-        """Return the steps that may have changed something already, for the error report."""
-        return [progress.number for progress in self._progress if progress.changed]
-
     def _result(self) -> FlowResult:
-        status: FlowStatus = "success" if self._stopped is None else "failed"
-        if self._waits and self._stopped is None:
-            status = "waiting"
-        for progress in self._progress:
-            if progress.status == "not_run" and progress.has_begun:
-                progress.ended = self._now
-                progress.settle("waiting" if status == "waiting" else "cancelled", None)
-        output = None
+        status: FlowStatus = "failed" if self._stopped is not None else "waiting" if self._waits else "success"
+        incomplete = incomplete_steps(self._progress) if self._stopped is None else []
+        output = until = None
         if status == "success":
             mapping = self._plan.output
-            output = whole_output(self._progress) if mapping is None else mapping.resolve(self._scope)
-        until = None
+            output = whole_output(self._progress, incomplete) if mapping is None else mapping.resolve(self._scope)
+        else:
+            self._settle_unfinished("waiting" if status == "waiting" else "cancelled")
         if status == "waiting":
             until = min((moment for moment in self._waits if moment is not None), default=None)
-        return FlowResult(status, output, self._progress, self._stopped, self._started, self._now, until)
+        return FlowResult(
+            status, output, self._progress, self._stopped, self._started, self._now, until, is_partial=bool(incomplete)
+        )
+
+    def _settle_unfinished(self, status: StepStatus) -> None:
+        for progress in self._progress:
+            if progress.status == "not_run" and progress.begun is not None:
+                progress.ended = self._now
+                progress.settle(status, None)
 
 
 def late_call(tool_id: str, what: str, *, is_write: bool) -> TwinRavenError:

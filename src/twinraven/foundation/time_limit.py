@@ -103,6 +103,9 @@ class _NoTimeLimit(TimeLimit):
     def __enter__(self) -> TimeLimit:
         return self
 
+    def renew(self) -> None:
+        pass
+
     def __exit__(self, *_: object) -> None:
         pass
 
