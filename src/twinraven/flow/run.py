@@ -1,7 +1,8 @@
 """Drives one run on asyncio: makes the calls that the scheduler asks for, and tells it what came of them.
 
-A call that has nothing beside it is awaited where the run is; only calls at once get tasks. Cancelling the run, and the
-end of its time, interrupt everything; `halt` lets writes under way finish.
+A call that has nothing beside it is awaited where the run is, and those that follow it with the same time share its
+timer; only calls at once get tasks. Cancelling the run, and the end of its time, interrupt everything; `halt` lets
+writes under way finish.
 """
 
 from __future__ import annotations
