@@ -39,7 +39,7 @@ _FORMATS = (
     "events",
 )
 _SHOWN_REASONS = 20
-_RARELY = 100_000
+_RARELY = 400_000
 
 Read = list[tuple[str, "ImportReport"]]
 Refused = list[tuple[str, "InvalidInput"]]

@@ -27,6 +27,8 @@ from twinraven.muninn.columns import BLOB_COLUMNS, COLUMNS, Row
 from twinraven.storage import Connection, Database, Transaction
 
 PAUSES_S = (0.05, 0.2, 0.5, 1.0)
+_AT_ONCE = 512
+"""Rows that are gone through several times before the next ones, while the processor has them at hand."""
 
 Encoded = tuple[Row, Row | None]
 """The log's row and, where the output is kept, the blob's."""
@@ -141,10 +143,14 @@ def _write_tenant(tx: Transaction, items: list[Encoded]) -> None:
         tx.insert_missing("blobs", BLOB_COLUMNS, [blobs[name] for name in sorted(blobs)])
     rows = [row for row, _ in items]
     # Most events leave most of the optional columns empty; what no row of the batch fills need not be sent.
-    columns = enumerate(zip(*rows, strict=True))
-    filled = [place for place, column in columns if column[0] is not None or set(column) != {None}]
-    pick = itemgetter(*filled)
-    tx.insert_rows("muninn_event_log", pick(COLUMNS), list(map(pick, rows)))
+    parts = [rows[begun : begun + _AT_ONCE] for begun in range(0, len(rows), _AT_ONCE)]
+    filled: set[int] = set()
+    for part in parts:
+        columns = enumerate(zip(*part, strict=True))
+        filled.update(place for place, column in columns if place not in filled and set(column) != {None})
+    pick = itemgetter(*sorted(filled))
+    for part in parts:
+        tx.insert_rows("muninn_event_log", pick(COLUMNS), list(map(pick, part)))
 
 
 def _present(tx: Transaction, items: list[Encoded]) -> set[Row]:

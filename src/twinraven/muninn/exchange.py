@@ -162,7 +162,7 @@ class Importer:
         base = now_micros() // TIME_BASE * TIME_BASE
         held = HeldBackCalls()
         while batch := await asyncio.to_thread(reader.read):
-            report.session_hashes.update(hash(row[_SESSION]) for row, _ in batch)
+            report.session_hashes.update(map(hash, {row[_SESSION] for row, _ in batch}))
             missing = await self._not_stored(tenant_id, held.missing(batch))
             await self._take(tenant_id, held.admit(batch, missing), base, reader)
             if progress is not None:
@@ -271,9 +271,12 @@ def write_new(tx: Transaction, tenant_id: str, batch: list[Encoded], base: int =
         fresh = _without_known_ids(tx, tenant_id, fresh)
     if not fresh:
         return 0
-    bases = _session_bases(tx, tenant_id, {row[_SESSION] for row, _ in fresh.values()})
     ordered = outer_first(list(fresh.values()))
-    write_rows(tx, [(_placed(row, bases.get(row[_SESSION], base)), blob) for row, blob in ordered])
+    untimed = {row[_SESSION] for row, _ in ordered if not row[_TIME_KNOWN]}
+    if untimed:
+        bases = _session_bases(tx, tenant_id, untimed)
+        ordered = [(_placed(row, bases.get(row[_SESSION], base)), blob) for row, blob in ordered]
+    write_rows(tx, ordered)
     return len(fresh)
 
 
@@ -281,6 +284,8 @@ def _without_known_ids(tx: Transaction, tenant_id: str, fresh: dict[str, Encoded
     """Leave out events that are in the log under their own id, such as those of a log that reads its own export."""
     by_id = {row[_EVENT]: key for key, (row, _) in reversed(fresh.items())}
     known = tx.present("muninn_event_log", "event_id", list(by_id), tenant_id=tenant_id)
+    if not known and len(by_id) == len(fresh):
+        return fresh
     kept = {key for event_id, key in by_id.items() if event_id not in known}
     return {key: item for key, item in fresh.items() if key in kept}
 

@@ -22,6 +22,8 @@ def usual_blocks(part: Any) -> list[Block]:
     if isinstance(part, str):
         return [{"type": "text", "text": part}]
     block = members_of(part, "a part of the content")
+    if plain_text(block) is not None:
+        return [block]
     if isinstance(block.get("toolUse"), dict):
         use = cast("Block", block["toolUse"])
         return [_request(use.get("toolUseId"), use.get("name"), use.get("input"))]
@@ -39,6 +41,14 @@ def usual_blocks(part: Any) -> list[Block]:
         if kind.startswith("tool-"):
             return _call_and_answer(block, kind.removeprefix("tool-"), block.get("input"), "output")
     return [block]
+
+
+def plain_text(block: Block) -> str | None:
+    """Return the text of a block that holds nothing else, as most blocks of users do; None of another block."""
+    if len(block) != 2 or block.get("type") != "text":
+        return None
+    text = block.get("text", block.get("content"))
+    return text if isinstance(text, str) else None
 
 
 def _call_and_answer(part: Block, name: str, given: Any, came: str) -> list[Block]:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final, Literal, cast
 
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
-from twinraven.muninn.formats.content_blocks import usual_blocks
+from twinraven.muninn.formats.content_blocks import plain_text, usual_blocks
 from twinraven.muninn.formats.conversation import (
     CallAnswered,
     CallRequested,
@@ -180,6 +180,10 @@ def _by_role(message: Message) -> Iterator[Move]:
 
 def _heard(blocks: list[Message]) -> Iterator[Move]:
     """Results and words of a user's message; results first, because they answer the turn before."""
+    texts = [plain_text(block) for block in blocks]
+    if texts and None not in texts:
+        yield UserMessage("\n".join(cast("list[str]", texts)))
+        return
     yield from (_result(block) for block in blocks if _is_answer(block))
     words = [block for block in blocks if not _is_answer(block)]
     if words or not blocks:

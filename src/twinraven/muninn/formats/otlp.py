@@ -43,6 +43,7 @@ from twinraven.muninn.formats.spans import (
     SpanLog,
     ToolSpan,
     derived_id,
+    make_model_span,
     make_tool_span,
 )
 from twinraven.muninn.formats.trace import (
@@ -88,22 +89,23 @@ class OtlpParser:
         self.seen = TraceCounts("spans", "is a tool call, or a model's turn with tool calls in its messages")
 
     def feed(self, line: bytes, number: int) -> Iterator[Heard]:
-        yield from self.take(parse_object(line), number, len(line))
+        return self.take(parse_object(line), number, len(line))
 
     def take(self, document: Members, number: int, size: int) -> Iterator[Heard]:
         """Yield the same for a document that is parsed already."""
+        read, hold = self.read, self._log.hold
         for span in spans_in(document):
             try:
-                held = self.read(members_of(span, "the span"), number)
+                held = read(members_of(span, "the span"), number)
             except TwinRavenError as error:
                 yield LineError(number, f"span {_shown_id(span)}: {error.message}")
             else:
                 if held is not None:
-                    yield from self._log.hold(held)
+                    yield from hold(held)
         yield from self._log.weigh(size)
 
     def finish(self) -> Iterator[Heard]:
-        yield from self._log.finish()
+        return self._log.finish()
 
     def has_met(self, key: SpanKey) -> bool:
         """Return whether a span was joined with others before."""
@@ -115,12 +117,13 @@ class OtlpParser:
 
     def read(self, span: Members, number: int) -> ToolSpan | ModelSpan | None:
         """Read one span; None where it is neither a call nor a model's turn."""
-        attributes = _attributes(span.get("attributes"))
+        get = span.get
+        attributes = _attributes(get("attributes"))
         names = names_in(attributes)
-        kind = kind_of(attributes, names, str(span.get("name") or ""))
+        kind = kind_of(attributes, names, str(get("name") or ""))
         session = session_of(attributes, names) if names.sessions else None
-        outer = span.get("parentSpanId")
-        key = (trace_of(span), _hex(span.get("spanId"), _SPAN_ID))
+        trace, stated, outer = get("traceId"), get("spanId"), get("parentSpanId")
+        key = (_trace_id(trace) if isinstance(trace, str) else "", _hex(stated, _SPAN_ID))
         parent = _parent_id(outer) if outer and isinstance(outer, str) else ""
         if kind != "other" and not (key[0] and key[1]):
             raise _unnamed(key)
@@ -138,9 +141,9 @@ class OtlpParser:
         self.seen.count(label_of(attributes))
         if kind == "other":
             return None
-        messages = partial(_messages, attributes, span.get("events"))
+        messages = partial(_messages, attributes, get("events"))
         began, ended = _times(span)
-        return ModelSpan(key, around, session, began // 1000, (ended or began) // 1000, number, messages)
+        return make_model_span((key, around, session, began // 1000, (ended or began) // 1000, number, messages))
 
 
 def spans_in(document: Members) -> Iterator[Any]:
@@ -340,30 +343,35 @@ def _uuid(attributes: Attributes, name: str) -> UUID | None:
 
 
 def _attributes(listed: Any) -> Members:
-    """Attributes by name; most spans have texts alone, which are taken without a further look."""
+    """Attributes by name; most are texts, which are taken without a call."""
     if isinstance(listed, dict):
         return cast("Members", listed)
+    found: Members = {}
     try:
-        texts = {item["key"]: item["value"].get("stringValue") for item in listed}
+        for item in listed:
+            text = item["value"].get("stringValue")
+            found[item["key"]] = _no_text(item["value"]) if text is None else text
     except (AttributeError, KeyError, TypeError):
-        return _mixed_attributes(listed)
-    return _mixed_attributes(listed) if None in texts.values() else texts
+        return _odd_attributes(listed)
+    return found
 
 
-def _mixed_attributes(listed: Any) -> Members:
+def _odd_attributes(listed: Any) -> Members:
+    """Attributes by name, where some are not made as they should be."""
     found: Members = {}
     for item in items_of(listed, "attributes"):
         try:
-            value = item["value"]
-            text = value.get("stringValue")
-            if text is None:
-                number = value.get("intValue") if len(value) == 1 else None
-                text = _value(value) if number is None else _number(number, "intValue")
-            found[item["key"]] = text
+            text = item["value"].get("stringValue")
+            found[item["key"]] = _no_text(item["value"]) if text is None else text
         except (AttributeError, KeyError, TypeError):
             pair = members_of(item, "an attribute")
             found[str(pair.get("key"))] = _value(pair.get("value"))
     return found
+
+
+def _no_text(value: Members) -> Any:
+    number = value.get("intValue") if len(value) == 1 else None
+    return _value(value) if number is None else _number(number, "intValue")
 
 
 def _value(tagged: Any) -> Any:

@@ -20,6 +20,7 @@ from twinraven.muninn.formats import genai
 from twinraven.muninn.formats.chat import messages_in, messages_in_response
 from twinraven.muninn.formats.messages import is_message, plain_output
 from twinraven.muninn.formats.trace import decode_arguments, decode_text
+from twinraven.muninn.model import maker_of
 
 Kind = Literal["tool", "model", "other"]
 Attributes = Mapping[str, Any]
@@ -155,6 +156,9 @@ class SpanToolFacts(NamedTuple):
     """Whether the arguments have their names; LangChain gives OpenInference the bare value of an only argument."""
 
 
+_make_facts: Final = maker_of(SpanToolFacts)
+
+
 def kind_of(attributes: Attributes, names: AttributeNames, name: str) -> Kind:
     """Return whether a span is a tool call, a model's turn, or something else."""
     get = attributes.get
@@ -199,10 +203,10 @@ def tool_facts(attributes: Attributes, names: AttributeNames, name: str) -> Span
     stated_id = _text(_first(attributes, names.call_ids))
     if names.is_ours and attributes.get(genai.RESULT_ENCODING) == "json":
         output: Any = parse_json(str(attributes.get(genai.RESULT)), field=genai.RESULT)
-        return SpanToolFacts(str(tool), params, output, False, stated_id, True)
+        return _make_facts((str(tool), params, output, False, stated_id, True))
     output, call_id, raised = unwrapped_output(_first(attributes, names.outputs))
     is_complete = given is None or isinstance(given, dict) or params.keys() != {"input"}
-    return SpanToolFacts(str(tool), params, output, raised, stated_id or call_id, is_complete)
+    return _make_facts((str(tool), params, output, raised, stated_id or call_id, is_complete))
 
 
 def arguments_of(given: Any) -> dict[str, Any]:
@@ -340,9 +344,8 @@ def _number(pair: tuple[str, Any]) -> int:
 
 
 def _first(attributes: Attributes, names: tuple[str, ...]) -> Any:
-    get = attributes.get
     for name in names:
-        found = get(name)
+        found = attributes[name]
         if found is not None:
             return found
     return None

@@ -9,12 +9,12 @@ answers: they are read like a log of growing requests.
 
 from __future__ import annotations
 
-import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from operator import attrgetter
+from hashlib import sha256
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -40,10 +40,11 @@ _SESSION, _PARENT, _TURN, _SAID, _ACTOR_TYPE, _ACTOR_ID = map(
     Observation._fields.index,
     ("session_id", "parent_event_id", "turn", "outside_input", "actor_type", "actor_id"),
 )
-_began: Final = attrgetter("began")
 
 SpanKey = tuple[str, str]
 """Trace and span."""
+Messages = tuple[list[Any], list[Any]]
+"""Those that went into a model and those that came out of it."""
 
 
 class ToolSpan(NamedTuple):
@@ -72,8 +73,11 @@ class ModelSpan(NamedTuple):
     began: int
     ended: int
     line: int
-    messages: Callable[[], tuple[list[Any], list[Any]]]
+    messages: Callable[[], Messages]
     """Gives them; a span waits in the window with the text they are made of, which is less for the collector."""
+
+
+make_model_span: Final = maker_of(ModelSpan)
 
 
 class _Held(NamedTuple):
@@ -91,6 +95,9 @@ class _Held(NamedTuple):
 
 
 _make_held: Final = maker_of(_Held)
+_began: Final = itemgetter(ModelSpan._fields.index("began"))
+"""When a held span began, which both kinds have at the same place."""
+_make_spoken: Final = maker_of(SpokenMessage)
 
 
 @dataclass(slots=True)
@@ -139,6 +146,7 @@ class SpanLog:
         self._parents: BoundedMap[SpanKey, str] = BoundedMap(_REMEMBERED)
         self._sessions: BoundedMap[str, str] = BoundedMap(_REMEMBERED)
         self._users: BoundedMap[str, str] = BoundedMap(_REMEMBERED)
+        self._has_users = False
         self._with_tools: BoundedMap[str, bool] = BoundedMap(_REMEMBERED)
         self._growth = ConversationMerger()
 
@@ -152,6 +160,7 @@ class SpanLog:
         if self._users[trace] is None:
             with suppress(InvalidInput):
                 self._users.put(trace, check_actor_id(user, field="user"))
+                self._has_users = True
 
     def state_parent(self, key: SpanKey, parent: str) -> None:
         """Note the span of the same trace that is around one that is no call, such as an agent inside a tool."""
@@ -216,13 +225,13 @@ class SpanLog:
         for span in ready:
             if isinstance(span, _Held):
                 yield self._call(span)
-            else:
-                yield from self._take_turn(span)
+            elif (messages := self._take_turn(span)) is not None:
+                yield from self._grow(span, *messages)
 
     def _call(self, span: _Held) -> Heard:
-        session, seen = self._session(span), span.seen
+        session, seen, parent = self._session(span), span.seen, span.parent
         context = self._contexts.of(session)
-        outer = seen.parent_event_id or (None if span.parent is None else self._around(span.parent))
+        outer = seen.parent_event_id or (None if parent is None else self._around(parent))
         try:
             if span.incomplete is not None and span.call_id in context.requests:
                 params = context.requests[span.call_id]
@@ -230,7 +239,7 @@ class SpanLog:
             facts: list[Any] = list(seen)
             if seen.session_id != session:
                 facts[_SESSION] = check_name(session, field="session_id")
-            user = self._users[span.key[0]]
+            user = self._users[span.key[0]] if self._has_users else None
             if user is not None and seen.actor_type is None:
                 facts[_ACTOR_TYPE], facts[_ACTOR_ID] = "person", user
             if outer is not None:
@@ -257,23 +266,28 @@ class SpanLog:
             key = (key[0], outer)
         return None
 
-    def _take_turn(self, span: ModelSpan) -> Iterator[Heard]:
+    def _take_turn(self, span: ModelSpan) -> Messages | None:
+        """Note a turn, with what was said and asked for; gives its messages where they alone tell of calls."""
         if span.parent is not None and self._events[span.parent] is False:
-            return  # A model span inside another is the same turn, seen by a second instrumentation.
+            return None  # A model span inside another is the same turn, seen by a second instrumentation.
         session = self._session(span)
         context = self._contexts.of(session)
         context.turn += 1
         asked, answered = span.messages()
         # A shorter request is that of another agent, whose words are not the user's.
-        for each in (*spoken_of(asked[context.heard :]), *spoken_of(answered)):
+        new = asked[context.heard :]
+        for each in spoken_of([*new, *answered] if answered else new):
             for move in each.moves:
                 if isinstance(move, UserMessage):
                     context.said.append(move.text)
                 elif isinstance(move, CallRequested) and move.id is not None:
                     _remember(context.requests, move.id, move.params, _ASKED)
         context.heard = max(context.heard, len(asked))
-        if session in self._with_tools or span.key[0] in self._with_tools:
-            return
+        return None if session in self._with_tools or span.key[0] in self._with_tools else (asked, answered)
+
+    def _grow(self, span: ModelSpan, asked: list[Any], answered: list[Any]) -> Iterator[Heard]:
+        """Yield the calls that the messages of a conversation without tool spans tell of."""
+        session = self._session(span)
         spoken = [*spoken_of(asked), *(each._replace(at=span.ended) for each in spoken_of(answered))]
         # An answer that is met here first came before this turn began.
         timed = [each if each.at is not None else each._replace(at=span.began) for each in spoken]
@@ -293,7 +307,7 @@ class SpanLog:
 
 def derived_id(format: str, key: SpanKey) -> UUID:
     """Return the id of a span's event: it follows from the span, so that a span that is read twice is one event."""
-    return uuid_of(hashlib.sha256("\0".join((f"twinraven.{format}", *key)).encode()).digest()[:16])
+    return uuid_of(sha256(f"twinraven.{format}\0{key[0]}\0{key[1]}".encode()).digest()[:16])
 
 
 def spoken_of(messages: list[Any]) -> list[SpokenMessage]:
@@ -302,7 +316,7 @@ def spoken_of(messages: list[Any]) -> list[SpokenMessage]:
     for place, message in enumerate(messages):
         if isinstance(message, dict):
             try:
-                found.append(SpokenMessage(moves_of(message), None, 200, place))  # pyright: ignore[reportUnknownArgumentType]
+                found.append(_make_spoken((moves_of(message), None, 200, place)))  # pyright: ignore[reportUnknownArgumentType]
             except TwinRavenError:
                 continue
     return found

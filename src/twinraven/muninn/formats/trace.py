@@ -179,7 +179,12 @@ def decode_text(text: str) -> Any:
 
     A number is not decoded because the same tool may answer "0017" the next time, and a value should keep its type.
     """
-    return _parsed(text) if text.lstrip()[:1] in ("{", "[") else text
+    if text.lstrip()[:1] not in ("{", "["):
+        return text
+    try:
+        return parse_json(text)
+    except TwinRavenError:
+        return text
 
 
 def decode_arguments(value: Any) -> dict[str, Any]:
