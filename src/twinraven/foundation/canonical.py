@@ -87,12 +87,17 @@ def content_hash(body: bytes) -> str:
 def parse_json(text: bytes | str, *, field: str = "value") -> Any:
     """Decode JSON; integers of any size stay integers, and an error says where."""
     raw = text.encode("utf-8", "replace") if isinstance(text, str) else text
-    if len(raw) > 18 and raw.translate(_DIGITS).find(_LONG_RUN) >= 0 and _LONG_NUMBER.search(raw) is not None:
+    if len(raw) > 18 and has_long_number(raw):
         return _parse_exactly(text, field)
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
         return _parse_exactly(text, field)
+
+
+def has_long_number(text: bytes) -> bool:
+    """Return whether a JSON text may have an integer beyond 64 bits, which orjson rounds."""
+    return text.translate(_DIGITS).find(_LONG_RUN) >= 0 and _LONG_NUMBER.search(text) is not None
 
 
 def to_json_value(value: Any) -> Any:

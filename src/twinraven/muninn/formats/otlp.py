@@ -23,6 +23,7 @@ from twinraven.foundation.actors import ACTOR_TYPES, SYSTEM, Actor, parse_actor
 from twinraven.foundation.clock import parse_iso, to_micros
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
 from twinraven.muninn.formats import genai
+from twinraven.muninn.formats.span_documents import parse_spans
 from twinraven.muninn.formats.span_facts import (
     USER,
     AttributeNames,
@@ -54,7 +55,6 @@ from twinraven.muninn.formats.trace import (
     items_of,
     make_call,
     members_of,
-    parse_object,
 )
 from twinraven.muninn.model import check_turn
 
@@ -89,7 +89,7 @@ class OtlpParser:
         self.seen = TraceCounts("spans", "is a tool call, or a model's turn with tool calls in its messages")
 
     def feed(self, line: bytes, number: int) -> Iterator[Heard]:
-        return self.take(parse_object(line), number, len(line))
+        return self.take(parse_spans(line, _attributes), number, len(line))
 
     def take(self, document: Members, number: int, size: int) -> Iterator[Heard]:
         """Yield the same for a document that is parsed already."""
