@@ -96,7 +96,9 @@ class RowEncoder:
             )
         tags = seen.tags if not extracted else (*seen.tags, *(tag for tag in extracted if tag not in seen.tags))
         summary, blob = self._keep(tenant, output)
-        row = list(_in_order((*seen, hashed, params.decode(), summary, None if blob is None else blob[1])))
+        computed = (hashed, params.decode(), summary, None if blob is None else blob[1])
+        # Put together with a plus, a named tuple is copied at once; unpacked, it is walked.
+        row = list(_in_order(seen + computed))
         # Most of what may be left out is left out: that is looked at before anything is called.
         for place in _IDS:
             if row[place] is not None:

@@ -19,7 +19,6 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import lru_cache
-from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -155,7 +154,10 @@ def _insert_all(raw: Any, table: str, columns: Sequence[str], rows: Sequence[Seq
     while left := min(most, len(rows) - begun):
         size = 1 << left.bit_length() - 1
         sql = _insert(table, tuple(columns), size) + then
-        raw.execute(sql, list(chain.from_iterable(rows[begun : begun + size])))
+        values: list[Any] = []
+        for row in rows[begun : begun + size]:
+            values += row
+        raw.execute(sql, values)
         begun += size
 
 

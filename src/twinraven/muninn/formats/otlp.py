@@ -200,7 +200,8 @@ def _tool(
     span: Members, key: SpanKey, session: str | None, attributes: Attributes, names: AttributeNames
 ) -> tuple[ForeignCall, str | None, bool]:
     began, ended = _times(span)
-    tool, params, output, raised, call_id, is_complete = tool_facts(attributes, names, str(span.get("name") or ""))
+    facts = tool_facts(attributes, names, str(span.get("name") or ""))
+    tool, params, output, raised, call_id, is_complete = facts[:]  # A plain tuple is unpacked without walking it.
     status = span.get("status")
     if status:
         stated = members_of(status, "status")

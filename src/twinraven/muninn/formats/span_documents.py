@@ -35,9 +35,9 @@ _MARK: Final = "spans cut off: "
 
 def parse_spans(line: bytes, flatten: Flatten) -> Members:
     """Parse a line that must be a JSON object; the attributes of its spans may be flattened already."""
-    if len(line) > 2 * _PART and not has_long_number(line):
+    if len(line) > 2 * _PART:
         # What is wrong with it, if anything is, shows when it is parsed whole.
-        with suppress(LookupError, TypeError, ValueError, AttributeError):
+        with suppress(TwinRavenError, LookupError, TypeError, ValueError, AttributeError):
             return _put_together(line, flatten)
     return parse_object(line)
 
@@ -59,7 +59,7 @@ def _put_together(line: bytes, flatten: Flatten) -> Members:
     rest = b"".join((*around, line[place:]))
     if rest.count(_MARK.encode()) != len(cut):
         raise LookupError("the document has such marks itself")
-    document = orjson.loads(rest)
+    document = parse_object(rest)
     for listed in _lists_in(document):
         if listed and isinstance(listed[0], str):
             listed[:1] = cut.pop(listed[0])
@@ -73,8 +73,8 @@ def _cut_off(line: bytes, begin: int, limit: int, opening: bytes, flatten: Flatt
     found: list[Members] = []
     while (end := line.find(opening, begin + _PART, limit)) > 0:
         text = line[begin:end].rstrip()
-        if not text.endswith(b","):
-            raise ValueError("this is not between two spans")
+        if not text.endswith(b",") or has_long_number(text):
+            raise ValueError("this is not between two spans, or has numbers that are not read exactly here")
         spans = orjson.loads(b"[%b]" % text[:-1])
         _flatten_all(spans, flatten)
         found += spans

@@ -188,7 +188,7 @@ class SpanLog:
         return self._release(self._size) if len(self._window) >= 2 * self._size else ()
 
     def _hold_call(self, span: ToolSpan) -> LineError | None:
-        key, parent, call, session, line, call_id, is_complete, states_id = span
+        key, parent, call, session, line, call_id, is_complete, states_id = span[:]
         try:
             seen = call.observed_for(self._tenant_id)
         except TwinRavenError as error:
@@ -236,7 +236,7 @@ class SpanLog:
             if span.incomplete is not None and span.call_id in context.requests:
                 params = context.requests[span.call_id]
                 seen = span.incomplete._replace(params=params).observed_for(self._tenant_id)
-            facts: list[Any] = list(seen)
+            facts: list[Any] = list(seen[:])  # A plain tuple is copied, a named one walked.
             if seen.session_id != session:
                 facts[_SESSION] = check_name(session, field="session_id")
             user = self._users[span.key[0]] if self._has_users else None
