@@ -156,7 +156,7 @@ def test_a_name_too_long_to_be_told_is_told_as_any(database: Database, heard: He
 
 @pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 def test_notes_that_were_dropped_are_made_up_for(database: Database) -> None:
-    """More changes between two looks than are noted: listeners are told that anything may have changed."""
+    """More changes between two looks than are kept: listeners are told that anything may have changed."""
     feed, heard = ChangeFeed(database, poll_s=0.5), Heard()
     feed.subscribe(heard)
     heard.until(Change())
@@ -169,7 +169,8 @@ def test_notes_that_were_dropped_are_made_up_for(database: Database) -> None:
                 name=f"c{number}",
             )
         noted = tx.fetch_one("SELECT count(*) AS notes FROM change_notes")
-    assert noted == {"notes": 1_000}
+    assert noted is not None
+    assert 1_000 <= noted["notes"] < 1_256
     heard.until(Change())
     feed.close()
 

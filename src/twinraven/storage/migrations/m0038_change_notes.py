@@ -2,7 +2,7 @@
 
 Who looks at one of them need not ask again because of all others. On Postgres the triggers read the ids from the rows
 of the statement and send one NOTIFY for each, or one for all where they are many or too long for it. On SQLite triggers
-note the last changes in a table of which a thousand rows are kept; the change feed sees when it came too late for some.
+note them in a table of which the last thousand and some are kept; the change feed sees when it came too late for one.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from twinraven.storage.guards import TENANT_SETTING
 from twinraven.storage.migrations import Ddl
 
 _KEPT: Final = 1_000
+_DROPPED_AT_ONCE: Final = 256
+"""Notes are dropped by the hundred: one at a time, each write would change a second page of the table."""
 _MOST_NAMED: Final = 32
 _LONGEST: Final = 1_000
 """A payload of NOTIFY is at most 8,000 bytes long."""
@@ -42,6 +44,9 @@ _ABOUT: Final = {
 }
 _OF_NEW: Final = {"tasks": "goal_id"}
 """Whoever looks at a task sees which tasks of its goal wait for it, so that a new one is told under its goal."""
+_COLUMNS: Final = sorted(
+    {"session_id", *_OF_NEW.values(), *(column for tables in _ABOUT.values() for column in tables.values())}
+)
 _ACTS: Final = ("INSERT", "UPDATE")
 
 
@@ -56,7 +61,12 @@ def upgrade(ddl: Ddl) -> None:
         """,
     )
     if ddl.dialect == "postgres":
-        ddl.run(_FUNCTION)
+        ddl.run(*(_function(column) for column in _COLUMNS))
+    else:
+        ddl.run(
+            f"CREATE TRIGGER change_notes_kept AFTER INSERT ON change_notes WHEN NEW.number % {_DROPPED_AT_ONCE} = 0 "
+            f"BEGIN DELETE FROM change_notes WHERE number <= NEW.number - {_KEPT}; END"
+        )
     for topic, tables in _ABOUT.items():
         for table, about in tables.items():
             for act in _ACTS:
@@ -78,8 +88,7 @@ def _note(table: str, act: str, topic: str, about: str) -> list[str]:
     row = "OLD" if act == "DELETE" else "NEW"
     name = f"{table}_tell_{act.lower()}"
     noted = f"INSERT INTO change_notes (tenant_id, topic, about) VALUES ({row}.tenant_id, '{topic}', {row}.{about})"
-    dropped = f"DELETE FROM change_notes WHERE number <= (SELECT max(number) FROM change_notes) - {_KEPT}"
-    return [f"DROP TRIGGER {name}", f"CREATE TRIGGER {name} AFTER {act} ON {table} BEGIN {noted}; {dropped}; END"]
+    return [f"DROP TRIGGER {name}", f"CREATE TRIGGER {name} AFTER {act} ON {table} BEGIN {noted}; END"]
 
 
 def _notify(table: str, topic: str, about: str) -> list[str]:
@@ -87,29 +96,29 @@ def _notify(table: str, topic: str, about: str) -> list[str]:
         f"DROP TRIGGER {table}_tell_change ON {table}",
         *(
             f"CREATE TRIGGER {table}_tell_{act.lower()} AFTER {act} ON {table} REFERENCING NEW TABLE AS fresh "
-            f"FOR EACH STATEMENT EXECUTE FUNCTION twinraven_tell_what_changed('{topic}', '{_named(table, act, about)}')"
+            f"FOR EACH STATEMENT EXECUTE FUNCTION twinraven_tell_{_named(table, act, about)}('{topic}')"
             for act in _ACTS
         ),
     ]
 
 
-# A statement that changed no row tells nothing.
-_FUNCTION: Final = f"""
-CREATE FUNCTION twinraven_tell_what_changed() RETURNS trigger LANGUAGE plpgsql AS $$
+def _function(column: str) -> str:
+    """Return a function for one column: the plan of a fixed statement is kept, one put together each time is not.
+
+    A statement that changed no row tells nothing.
+    """
+    return f"""
+CREATE FUNCTION twinraven_tell_{column}() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     whole text := TG_ARGV[0] || ' ' || current_setting('{TENANT_SETTING}', true);
-    named text[];
+    named text[] := ARRAY(SELECT DISTINCT {column} FROM fresh LIMIT {_MOST_NAMED + 1});
     each text;
 BEGIN
-    EXECUTE format(
-        'SELECT array_agg(about) FROM (SELECT DISTINCT %I AS about FROM fresh LIMIT {_MOST_NAMED + 1}) AS told',
-        TG_ARGV[1]
-    ) INTO named;
     IF cardinality(named) > {_MOST_NAMED} THEN
         PERFORM pg_notify('twinraven_changes', whole);
         RETURN NULL;
     END IF;
-    FOREACH each IN ARRAY coalesce(named, ARRAY[]::text[]) LOOP
+    FOREACH each IN ARRAY named LOOP
         PERFORM pg_notify(
             'twinraven_changes', CASE WHEN octet_length(each) <= {_LONGEST} THEN whole || ' ' || each ELSE whole END
         );
