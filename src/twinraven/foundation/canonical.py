@@ -95,9 +95,20 @@ def parse_json(text: bytes | str, *, field: str = "value") -> Any:
         return _parse_exactly(text, field)
 
 
-def has_long_number(text: bytes) -> bool:
-    """Return whether a JSON text may have an integer beyond 64 bits, which orjson rounds."""
-    return text.translate(_DIGITS).find(_LONG_RUN) >= 0 and _LONG_NUMBER.search(text) is not None
+def has_long_number(raw: bytes) -> bool:
+    """Return whether a JSON text may hold a number of more digits than orjson keeps.
+
+    Ids and hashes have long runs of digits and dashes, too, in nearly every list of calls; only the character before
+    each run is looked at, because a search for the pattern goes through the whole text.
+    """
+    marks = raw.translate(_DIGITS)
+    at = marks.find(_LONG_RUN)
+    while at >= 0:
+        if _LONG_NUMBER.match(raw, max(at - 1, 0)) is not None:
+            return True
+        end = marks.find(b" ", at)
+        at = -1 if end < 0 else marks.find(_LONG_RUN, end)
+    return False
 
 
 def to_json_value(value: Any) -> Any:

@@ -306,6 +306,10 @@ def test_parsing_takes_what_people_send_and_refuses_the_rest() -> None:
         parsed = parse_json(str(number))
         assert (type(parsed), parsed) == (int, number)
         assert parse_json(f'{{"a": [{number}]}}'.encode()) == {"a": [number]}
+    # Ids and hashes have long runs of digits, too, before the number and behind it.
+    name = "8f3a-12345678-9012-3456-7890"
+    text = f'{{"id": "{name}", "n": {2**70}, "hash": "x{"7" * 40}", "m": -{2**63}1}}'
+    assert parse_json(text) == {"id": name, "n": 2**70, "hash": f"x{'7' * 40}", "m": int(f"-{2**63}1")}
     assert parse_json('[NaN, "\\ud800"]') == ["NaN", "\ufffd"]
     for text in ("", "{", "[" * 100_000, "1" * 5_000, b"\xff{", "{'a': 1}"):
         with pytest.raises(InvalidInput, match="params is not JSON"):
