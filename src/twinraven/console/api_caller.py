@@ -6,6 +6,7 @@ came over a socket. The paths that a page was made from are kept, so that the pa
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
@@ -174,6 +175,8 @@ async def _exchange(app: AsgiApp, scope: Scope, content: bytes) -> tuple[int, di
             parts.append(message.get("body", b""))
 
     await app(scope, receive, send)
+    # Making an answer and reading it are two turns of the event loop, which serves calls of agents in between.
+    await asyncio.sleep(0)
     return status, headers, b"".join(parts)
 
 

@@ -27,7 +27,11 @@ _TOKEN: Final = re.compile(r'("(?:\\.|[^"\\])*")(\s*:)?|\b(true|false|null)\b|-?
 
 def seen(text: object) -> str:
     """Return a text in which nothing is invisible and nothing turns the line around."""
-    return _UNSEEN.sub(lambda found: f"\u27e8U+{ord(found[0]):04X}\u27e9", str(text))
+    text = str(text)
+    # Most texts are plain, and a page of many calls has ten thousand of them.
+    if text.isascii() and text.isprintable():
+        return text
+    return _UNSEEN.sub(lambda found: f"\u27e8U+{ord(found[0]):04X}\u27e9", text)
 
 
 def visible(value: Any) -> Any:

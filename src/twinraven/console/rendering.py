@@ -18,7 +18,7 @@ from jinja2.runtime import Context
 from twinraven.console import formatting
 
 _FOLDER = Path(__file__).parent / "templates"
-_SLICE_S: Final = 0.002
+_SLICE_S: Final = 0.0005
 _FILTERS: tuple[Callable[..., Any], ...] = (
     formatting.took,
     formatting.mark,

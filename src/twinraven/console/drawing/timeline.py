@@ -15,6 +15,8 @@ from itertools import pairwise
 from statistics import median
 from typing import Any, Final
 
+from markupsafe import Markup
+
 Event = Mapping[str, Any]
 _SHORTEST_CUT_MS: Final = 1_500.0
 _CUT_SHARE: Final = 0.055
@@ -45,6 +47,20 @@ class FallRow:
         if self.event["raised"]:
             return "failed"
         return "learned" if self.inner else "inner" if self.level else "plain"
+
+    @property
+    def lane(self) -> Markup:
+        """Draw the bar of the call, and before it the line of what the model took."""
+        x, place = round(self.x, 3), 'y="34%" height="32%"' if self.level else 'y="26%" height="48%"'
+        line = (
+            f'<line class="lead" x1="{round(self.lead, 3)}%" x2="{x}%" y1="50%" y2="50%"/>'
+            if self.lead is not None
+            else ""
+        )
+        return Markup(  # noqa: S704 - numbers and names of ours
+            f'<svg class="lane" aria-hidden="true">{line}'
+            f'<rect class="bar {self.kind}" x="{x}%" width="{round(self.width, 3)}%" {place} rx="2.5"/></svg>'
+        )
 
     @property
     def has_failed_inside(self) -> bool:
