@@ -46,9 +46,18 @@ def new_uuid() -> UUID:
 
 def uuid_of(random: bytes) -> UUID:
     """Return a UUIDv4 of sixteen bytes that are random, or a hash."""
+    return _uuid(_number(random, "big") & _RANDOM | _VERSION_4)
+
+
+def read_uuid(text: str) -> UUID:
+    """Return a UUID from the text that `str` makes of one."""
+    return _uuid(int(text.replace("-", ""), 16))
+
+
+def _uuid(number: int) -> UUID:
     # What the constructor does at the end; before, it finds out which of six forms it was given.
     made = _make(UUID)
-    _set(made, "int", _number(random, "big") & _RANDOM | _VERSION_4)
+    _set(made, "int", number)
     _set(made, "is_safe", _UNKNOWN)
     return made
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
-from uuid import UUID
 
 import orjson
 
 from twinraven.foundation.canonical import parse_json
 from twinraven.foundation.clock import from_micros
+from twinraven.foundation.ids import read_uuid
 from twinraven.muninn.model import EVENT_FIELDS, MuninnEvent, Outcome
 from twinraven.storage import Row
 
 _DECODERS: Final[dict[str, Callable[[Any], Any]]] = {
-    "UUID": UUID,
+    "UUID": read_uuid,
     "bool": bool,
     "datetime": from_micros,
     "Outcome": Outcome,

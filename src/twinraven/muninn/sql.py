@@ -6,6 +6,7 @@ neighbours come from the view `muninn_events`, which derives them per row; scans
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
@@ -31,6 +32,7 @@ from twinraven.storage import Database, Row, Transaction, chunks, settled_arriva
 T = TypeVar("T")
 
 _LOG = "muninn_event_log"
+_SLICE = 64
 _EVENT = ", ".join(("arrival", *COLUMNS, "predecessor", "successor"))
 _SESSION_SUMMARIES = """
 SELECT s.session_id, s.event_count, s.started_at, s.ended_at, COALESCE(
@@ -112,7 +114,7 @@ class SqlEventStore:
         summary, events = await self._database.read(tenant_id, work)
         if summary is None:
             raise NotFound(f"no session {session_id!r}", session_id=session_id)
-        return _to_session(summary, tuple(_to_events(events)))
+        return _to_session(summary, tuple(await _to_events_in_slices(events)))
 
     async def sessions(
         self, tenant_id: str, *, limit: int = 50, after: str | None = None, outcome: Outcome | None = None
@@ -134,7 +136,7 @@ class SqlEventStore:
             sql, params = _filtered(tx, tenant_id, where)
             return tx.fetch_all(sql, **params)
 
-        return _to_events(await self._database.read(tenant_id, work))
+        return await _to_events_in_slices(await self._database.read(tenant_id, work))
 
     async def settled(self, tenant_id: str) -> int:
         return await settled_arrival(self._database, tenant_id, _LOG)
@@ -167,7 +169,7 @@ class SqlEventStore:
             tenant_id,
             lambda tx: tx.fetch_all(sql, tenant=tenant_id, after=after, through=through, limit=limit, **params),
         )
-        return _to_events(rows)
+        return await _to_events_in_slices(rows)
 
     async def tool_hours(self, tenant_id: str, *, after: int, through: int, limit: int) -> tuple[list[ToolHour], int]:
         def work(tx: Transaction) -> tuple[list[ToolHour], int]:
@@ -357,6 +359,16 @@ def _to_events(rows: Iterable[Row]) -> list[MuninnEvent]:
     from twinraven.muninn.event_row import to_event
 
     return [to_event(row) for row in rows]
+
+
+async def _to_events_in_slices(rows: Sequence[Row]) -> list[MuninnEvent]:
+    """Return events of rows; calls of agents that the same event loop serves go on between the slices."""
+    found: list[MuninnEvent] = []
+    for part in chunks(rows, _SLICE):
+        if found:
+            await asyncio.sleep(0)
+        found += _to_events(part)
+    return found
 
 
 def _trace_column(name: str, *, with_values: bool) -> str:

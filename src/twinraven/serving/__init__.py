@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from twinraven.serving.paging import (
         Page,
         encode_cursor,
+        long_page_of,
         page_of,
         slice_of,
     )
@@ -139,6 +140,7 @@ __all__ = [
     "keep_running",
     "leave_at_once",
     "listener",
+    "long_page_of",
     "moment",
     "open_socket",
     "page_of",

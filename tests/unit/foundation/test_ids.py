@@ -12,7 +12,7 @@ from uuid import UUID
 
 import pytest
 
-from twinraven.foundation.ids import new_id, new_uuid
+from twinraven.foundation.ids import new_id, new_uuid, read_uuid
 
 
 @pytest.mark.req("CH-01")
@@ -56,6 +56,7 @@ def test_uuids_are_version_four() -> None:
     assert {one.version for one in made} == {4}
     for one in made:
         told = UUID(str(one))
+        assert read_uuid(str(one)) == told
         assert (told, hash(told), told.variant, pickle.loads(pickle.dumps(one))) == (one, hash(one), one.variant, one)
 
 

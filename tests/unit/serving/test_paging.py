@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinraven.foundation.errors import InvalidInput
-from twinraven.serving.paging import decode_cursor, encode_cursor, slice_of
+from twinraven.serving.paging import decode_cursor, encode_cursor, long_page_of, page_of, slice_of
 
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(),
@@ -82,3 +83,21 @@ def test_a_cursor_belongs_to_its_question() -> None:
 
 def _decoded(cursor: str) -> bytes:
     return base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+
+
+@pytest.mark.parametrize("count", [0, 1, 64, 65, 300, 301])
+async def test_a_long_page_is_the_same_page_made_while_others_go_on(count: int) -> None:
+    """A long page has what a page has, and the event loop has its turns before it is done."""
+    turns: list[int] = []
+    asyncio.get_running_loop().call_soon(turns.append, 1)
+    found = list(range(count))
+
+    def place(number: int) -> list[Any]:
+        return [number]
+
+    def show(number: int) -> dict[str, int]:
+        return {"number": number}
+
+    page = await long_page_of(found, 300, place=place, show=show)
+    assert page == page_of(found, 300, place=place, show=show)
+    assert bool(turns) is (count > 64)

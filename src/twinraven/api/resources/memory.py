@@ -25,7 +25,7 @@ from twinraven.muninn import (
     SessionFilter,
     place_of,
 )
-from twinraven.serving import QueryParameter, Request, Response, Route, RouteTable, moment, page_of
+from twinraven.serving import QueryParameter, Request, Response, Route, RouteTable, long_page_of, moment, page_of
 from twinraven.tenancy import Principal
 
 _TURN: Final = {"type": "integer", "minimum": 0, "maximum": 1_000_000_000}
@@ -130,7 +130,7 @@ async def list_events(request: Request) -> Response:
         newest_first=query["newest"],
     )
     found = await request.raven.events.events(request.tenant_id, where)
-    return Response(page=page_of(found, limit, place=_place, show=MuninnEvent.as_json))
+    return Response(page=await long_page_of(found, limit, place=_place, show=MuninnEvent.as_json))
 
 
 @ROUTES.handles(
