@@ -84,7 +84,8 @@ async def run(request: Request) -> Response:
             }
         ),
         note=(
-            "`turns_saved` is measured: turns by hand less turns with the tool, over its uses. `possible_turns` is "
+            "`turns_saved` is measured: turns by hand less turns with the tool, over its uses of the last 30 days. "
+            "`possible_turns` is "
             "what a version would have saved in the record it was validated on; tools overlap, so these are not "
             "summed. `days` has the uses of the last 30 days by the day, in UTC, on which their session ended. "
             "`is_counting` says that calls are recorded which the figures do not hold yet."

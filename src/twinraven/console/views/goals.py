@@ -98,6 +98,7 @@ async def _page(visit: PageRequest, *, refusal: ApiRefused | None) -> PageView:
         "seen": found.tag,
         "picture": _graph(task, siblings["items"]),
         "attempt_of": results,
+        "judged": {results.get(each["result_id"]): each["decision"] for each in task["decisions"]},
         "in_force": decision_in_force(task),
         "criteria": {each.get("id"): each for each in members(task["spec_json"]).get("acceptance_criteria", [])},
         "effects": effects,

@@ -146,5 +146,5 @@ def _state(saving: Mapping[str, Any]) -> str:
     if saving["status"] != "promoted":
         return "waits for a decision"
     saved = saving["turns_saved"]
-    measured = "" if saved is None else f", {saved:,.0f} turns saved so far"
+    measured = "" if saved is None else f", {saved:,.0f} turns saved"
     return f"in service, {plural(saving['uses'], 'use')}{measured}"
