@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator
 from datetime import timedelta
 from pathlib import Path
+from time import perf_counter
 from urllib.parse import quote
 
 import pytest
@@ -140,15 +141,17 @@ async def test_work_is_shown_as_it_stands(full: Path) -> None:
         assert (await pages.door.get(f"/v1/runs/{run_id}")).json()["waits"][0]["answered_at"] is not None
         tasks = (await pages.door.get("/v1/tasks?limit=50")).json()["items"]
         again = next(each for each in tasks if each["attempts"] == 2 and each["status"] == "complete")
-        assert "The decision in force: approve, about attempt 2" in words(await pages.text(f"tasks/{again['task_id']}"))
+        shown = words(await pages.text(f"tasks/{again['task_id']}"))
+        assert "The decision in force: approve, about attempt 2" in shown
+        assert re.search(r"Judged Worker Began Run 1 complete reject .* 2 complete approve ", shown)
         board = words(await pages.text("goals"))
         assert "240.00 EUR to Printer & Co" in board
         assert "500.00 EUR" in board
         await _review_says_what_is_at_stake(pages)
         talk = (await pages.door.get("/v1/conversations")).json()["items"][-1]["id"]
-        shown = await pages.text(f"talk/{talk}")
-        assert shown.count('class="alternatives"') == 2
-        assert 'class="turn agent active other"' in shown
+        thread = await pages.text(f"talk/{talk}")
+        assert thread.count('class="alternatives"') == 2
+        assert 'class="turn agent active other"' in thread
 
 
 async def _review_says_what_is_at_stake(pages: Pages) -> None:
@@ -272,6 +275,19 @@ async def test_a_quiet_day_says_when_the_last_call_was(tmp_path: Path) -> None:
         text = await pages.text("")
         assert "No call was made in this time. The last one was 3 days ago" in words(text)
         assert "/console/sessions/old%20job" in links(text)
+
+
+async def test_a_page_that_is_asked_for_again_is_made_with_rests(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever opens a page gets it as soon as can be; one that goes on by itself leaves calls their turns."""
+    monkeypatch.setattr("twinraven.console.rendering._SLICE_S", 0.0)
+    monkeypatch.setattr("twinraven.console.rendering._REST_S", 0.01)
+
+    async def seconds(**headers: str) -> float:
+        begun = perf_counter()
+        await pages.text("secrets", **headers)
+        return perf_counter() - begun
+
+    assert min([await seconds() for _ in range(3)]) < 0.1 <= await seconds(x_live="1")
 
 
 async def test_sessions_are_the_newest_first(pages: Pages) -> None:

@@ -134,10 +134,10 @@ class Console:
             values = {"me": visit.me, "names": await _names(visit), **found.values}
             await reply.page(found.status, await self._renderer.part(found.template, values))
         else:
-            await self._show(page, visit, found, reply, begun=begun)
+            await self._show(page, visit, found, reply, begun=begun, rests=b"x-live" in headers)
 
     async def _show(
-        self, page: ConsolePage, visit: PageRequest, found: PageView, reply: PageReply, *, begun: str
+        self, page: ConsolePage, visit: PageRequest, found: PageView, reply: PageReply, *, begun: str, rests: bool
     ) -> None:
         """Send a page in its frame; `begun` is when what it shows was begun to be read."""
         frame = {
@@ -154,7 +154,8 @@ class Console:
             "command": found.command,
             "asked": visit.api.asked,
         }
-        await reply.page(found.status, await self._renderer.page(found.template, {**frame, **found.values}))
+        text = await self._renderer.page(found.template, {**frame, **found.values}, rests=rests)
+        await reply.page(found.status, text)
 
     async def _static(self, path: Sequence[str], reply: PageReply) -> None:
         found = self._files.find(*path) if len(path) == 2 else None

@@ -11,6 +11,7 @@ import gc
 import json
 import math
 import socket
+import sys
 from collections.abc import Awaitable, Callable, Coroutine, Generator, MutableMapping
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -41,6 +42,9 @@ _LAST_WORDS_S: Final = 2.0
 _BACKLOG: Final = 2048
 _TICKS_BETWEEN_LOOKS: Final = 10
 _OBJECTS_BETWEEN_LOOKS: Final = 10_000
+_LONGEST_HOLD_S: Final = 0.0005
+"""A thread keeps the interpreter at most so long while others want it: a call goes from the event loop to threads and
+back several times, and with Python's 5 ms it waits that long each time beside a page or a computation."""
 _KEEP_ALIVE_S: Final = 75
 """How long an idle connection stays open; clients close theirs earlier, when they next need one, which tells whose
 the new one is."""
@@ -203,7 +207,7 @@ def run(serving: Coroutine[Any, Any, None]) -> None:
         from uvloop import new_event_loop
     except ImportError:
         from asyncio import new_event_loop
-    with _looking_less_for_garbage(), asyncio.Runner(loop_factory=new_event_loop) as runner:
+    with _looking_less_for_garbage(), _quick_switches(), asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(serving)
 
 
@@ -219,3 +223,13 @@ def _looking_less_for_garbage() -> Generator[None]:
     finally:
         gc.set_threshold(*before)
         gc.unfreeze()
+
+
+@contextmanager
+def _quick_switches() -> Generator[None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(_LONGEST_HOLD_S)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)

@@ -7,6 +7,7 @@ import gc
 import json
 import os
 import signal
+import sys
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -200,6 +201,19 @@ def test_a_server_does_not_go_through_all_it_began_with_again_and_again() -> Non
     assert seen[0][0] > before[0][0]
     assert seen[0][1] > 10_000
     assert (gc.get_threshold(), gc.get_freeze_count()) == (before[0], 0)
+
+
+def test_threads_of_a_server_wait_for_the_interpreter_a_short_time() -> None:
+    """While a server runs no thread keeps the interpreter for milliseconds, and afterwards as long as before."""
+    before = sys.getswitchinterval()
+    seen: list[float] = []
+
+    async def look() -> None:
+        seen.append(sys.getswitchinterval())
+
+    run(look())
+    assert seen[0] <= 0.001 < before
+    assert sys.getswitchinterval() == before
 
 
 @pytest.mark.parametrize("http", ["h11", "httptools"])

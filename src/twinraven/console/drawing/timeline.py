@@ -173,10 +173,11 @@ class Waterfall:
 
 def lay_out(events: Sequence[Event], *, cut: bool = True) -> Waterfall:
     """Return the waterfall of a session's calls, in order."""
-    began = min((_ms(event) for event in events), default=0.0)
+    moments = [_ms(event) for event in events]
+    began = min(moments, default=0.0)
     rows = {
-        event["event_id"]: FallRow(event, _ms(event) - began, _ms(event) - began + event["latency_ms"])
-        for event in events
+        event["event_id"]: FallRow(event, moment - began, moment - began + event["latency_ms"])
+        for event, moment in zip(events, moments, strict=True)
     }
     top = _nested(events, rows)
     waited = _connect(top)
