@@ -187,6 +187,29 @@ def test_a_session_is_made_again_for_its_own_calls(site: Site, person: Profile) 
     one.wait(f"{rows} === {before[0] + 1}")
 
 
+def test_a_full_page_of_a_long_session_waits_for_its_reader(site: Site, person: Profile) -> None:
+    """Behind 500 calls come others, so news of the session waits behind a button and nothing is asked for."""
+    event = {"session_id": "long", "tool_id": "get_order", "input_params": {}, "output": {}}
+    site.ask("events", {"events": [event] * 501})
+    # What changed within two seconds before a page was made is told: clocks differ.
+    person.browser.idle(2.5)
+    tab = person.open(f"{site.url}sessions/long")
+    live(tab)
+    tab.requests.clear()
+    assert tab.evaluate("document.querySelector('.news').hidden")
+    site.record("long", 1)
+    tab.wait("!document.querySelector('.news').hidden")
+    assert loads_of(tab) == 0
+    assert "501 calls in all" in tab.text(".facts")
+    tab.press(".")
+    tab.wait("document.querySelector('.facts').innerText.includes('502 calls in all')")
+    assert tab.evaluate("document.querySelector('.news').hidden")
+    tab.loading(lambda: tab.click(".more a"))
+    live(tab)
+    site.record("long", 2)
+    tab.wait("document.querySelectorAll('tr.call').length === 3")
+
+
 def test_nothing_is_made_for_a_hidden_page(site: Site, person: Profile) -> None:
     """A page that nobody sees asks for nothing, and for what it missed once it is seen."""
     tab, seen = (person.open(f"{site.url}sessions/ticket-4103") for _ in range(2))

@@ -148,7 +148,7 @@ class Console:
             "groups": menu(visit.has, is_admin=visit.me.is_admin),
             "waiting_count": await waiting_count(visit),
             "live": live_words(page.live, found.about),
-            "held": page.held,
+            "held": page.held or found.held,
             "begun": begun,
             "again_s": 0,
             "command": found.command,

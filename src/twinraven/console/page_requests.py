@@ -67,6 +67,8 @@ class PageView:
     status: int = 200
     about: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
     """By topic, the ids that it shows; a topic that is not here concerns the page whatever changed."""
+    held: bool = False
+    """Whether it shows history, on which news waits until somebody asks for it."""
 
 
 def live_words(live: str, about: Mapping[str, Sequence[str]]) -> str:

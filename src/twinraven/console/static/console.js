@@ -149,6 +149,8 @@ const lamp = $("#live");
 // Each topic that the page is about: how many seconds apart it may make the page ask again, because calls come in swarms,
 // and digests of the ids that the page shows, where it does not show all.
 let topics = topicsOf(lamp);
+// Whether the page shows history, on which news waits behind a button.
+let held = "held" in lamp.dataset;
 function topicsOf({ dataset }) {
   return new Map(dataset.live.split(" ").filter(Boolean).map((word) => {
     const [, topic, apart, ids] = word.match(/^(\w+)(?:\/(\d+))?(?:=(.*))?$/);
@@ -160,7 +162,8 @@ function concerns({ topic, about }) {
   const ids = topics.get(topic)?.ids;
   return topics.has(topic) && (!ids || about === null || ids.has(about));
 }
-const PAUSE_MS = 250;
+// Where news comes all the time, a page goes on once a second.
+const PAUSE_MS = 1000;
 // A page that is dear to make is asked for less often: its server makes it with rests, and then rests some more.
 const PAUSE_PER_MS = 5;
 const LONGEST_PAUSE_MS = 10_000;
@@ -196,6 +199,7 @@ async function refresh() {
       localTimes(fresh);
       for (const part of ["#main", "#nav", ".same"]) put($(part), $(part, fresh));
       topics = topicsOf($("#live", fresh));
+      held = "held" in $("#live", fresh).dataset;
       again ||= meanwhile.some(concerns);
       stale = false;
     }
@@ -238,7 +242,7 @@ function carry(from, to) {
 function heard(message) {
   if (message.state) { lamp.dataset.state = message.state; lamp.lastElementChild.textContent = message.text; return; }
   if (!concerns(message)) { if (busy) meanwhile.push(message); return; }
-  if ("held" in lamp.dataset && message.topic !== null) { const bar = $(".news"); if (bar) bar.hidden = false; return; }
+  if (held && message.topic !== null) { const bar = $(".news"); if (bar) bar.hidden = false; return; }
   const wait = message.topic === null ? 0 : asked + 1000 * topics.get(message.topic).apart - performance.now();
   if (wait <= 0) refresh();
   else if (!due) due = setTimeout(() => { due = 0; refresh(); }, wait);

@@ -135,8 +135,10 @@ async def _session_page(visit: PageRequest) -> PageView:
         "at": f"/console/sessions/{quote(session_id, safe='')}",
         "keep": "&idle=full" if is_full else "",
     }
-    command = command_line("sessions", "show", session_id)
-    return PageView("session.html", session_id, values, command=command, about={"events": [session_id]})
+    command, about = command_line("sessions", "show", session_id), {"events": [session_id]}
+    # Behind a full page come others, so nothing that happens changes its rows.
+    is_full_page = bool(calls["next_cursor"])
+    return PageView("session.html", session_id, values, command=command, about=about, held=is_full_page)
 
 
 async def _run_of(visit: PageRequest, session_id: str) -> Any:
