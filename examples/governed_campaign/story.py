@@ -48,7 +48,7 @@ class Story:
         """Tell it."""
         if self._home.exists():
             raise SystemExit(f"{self._folder} has a story already; remove it, or name another folder (ARGS=FOLDER)")
-        self._home.mkdir(parents=True)
+        self._home.mkdir(parents=True, mode=0o700)
         (self._folder / "twinraven.yaml").write_text(json.dumps(SETTINGS))
         with open_home(self._home, functions=TOOLS) as raven:
             campaign, goal = await self._begin(raven)

@@ -89,7 +89,7 @@ class Show:
 
     def _open(self, desk: SupportDesk, name: str = "home") -> TwinRaven:
         home = self._folder / name / ".twinraven"
-        home.mkdir(parents=True)
+        home.mkdir(parents=True, mode=0o700)
         return open_home(home, functions=desk_tools(desk), micros=lambda: now_micros() - self._ago_us)
 
     async def _first_day(self, raven: TwinRaven, tickets: Sequence[Ticket]) -> None:

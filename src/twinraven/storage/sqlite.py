@@ -294,7 +294,7 @@ class SqliteDatabase:
         from twinraven.storage.migrations import upgrade
 
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
             raise StorageReadOnly(f"cannot create {self.path.parent}: {error.strerror}") from error
         connection = SqliteConnection(lambda: self._open(guarded=False, create=True))
