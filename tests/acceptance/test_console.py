@@ -189,7 +189,7 @@ def test_a_session_is_made_again_for_its_own_calls(site: Site, person: Profile) 
 
 def test_a_full_page_of_a_long_session_waits_for_its_reader(site: Site, person: Profile) -> None:
     """Behind 500 calls come others, so news of the session waits behind a button and nothing is asked for."""
-    event = {"session_id": "long", "tool_id": "get_order", "input_params": {}, "output": {}}
+    event: dict[str, object] = {"session_id": "long", "tool_id": "get_order", "input_params": {}, "output": {}}
     site.ask("events", {"events": [event] * 501})
     # What changed within two seconds before a page was made is told: clocks differ.
     person.browser.idle(2.5)
