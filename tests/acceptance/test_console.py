@@ -349,7 +349,7 @@ def test_phone(site: Site, browser: Browser) -> None:
 
 
 def test_lists_are_read_at_a_glance(site: Site, browser: Browser) -> None:
-    """On a desk no list is cut or scrolled sideways; on a phone it is scrolled, and no name is broken into pieces."""
+    """On a desk no list is cut or scrolled sideways; on a phone it is scrolled, and what failed has its name."""
     wide = "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth).length"
     lines = "[...document.querySelectorAll('table.calls tbody tr')].map(e => e.getBoundingClientRect().height)"
     with browser.profile(width=1280, height=800) as person:
@@ -361,6 +361,16 @@ def test_lists_are_read_at_a_glance(site: Site, browser: Browser) -> None:
         tab = person.open(f"{site.url}calls")
         assert max(tab.evaluate(lines)) < 44
         assert tab.evaluate(wide) == 1
+        for path in ("flow", "tools"):
+            tab.go(site.url + path)
+            second = "document.querySelector('.scroll > .list thead th:nth-child(2)').getBoundingClientRect().left"
+            assert tab.evaluate(second) < 290, path
+        failed = site.ask("events?raised=true&error_code=NOT_FOUND&limit=1")["items"][0]
+        tab.go(f"{site.url}sessions/{failed['session_id']}")
+        cut = (
+            "[...document.querySelectorAll('tr.call.failed .line a')].filter(e => e.scrollWidth > e.clientWidth).length"
+        )
+        assert tab.evaluate(cut) == 0
 
 
 def test_without_scripts(site: Site, browser: Browser) -> None:

@@ -64,6 +64,8 @@ async def test_rules_about_money_fire(tmp_path: Path) -> None:
         "unpriced": [],
     }
     assert {each.decision for name, each in found.items() if fired[name]} == {"escalate"}
+    told = {check.check_id: check.details for check in found["dollars"].policy_checks}
+    assert told["costly"] == "its rule says to escalate"
 
 
 @pytest.mark.req("CH-07")

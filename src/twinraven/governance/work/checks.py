@@ -125,7 +125,7 @@ def _of_rule(rule: CheckRule, subject: CheckSubject, *, is_wanted: bool) -> Chec
     mandatory = rule.then != "warn" or is_wanted
     fired = rule.fires(subject)
     result = "pass" if not fired else ("warning" if rule.then == "warn" else "fail")
-    details = (rule.reason or f"{rule.check_id} says {rule.then}") if fired else ""
+    details = (rule.reason or f"its rule says to {rule.then}") if fired else ""
     return CheckFinding(PolicyCheck(rule.check_id, rule.name, result, details, mandatory), rule.then, rule.action)
 
 
