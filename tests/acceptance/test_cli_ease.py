@@ -233,6 +233,53 @@ def test_ctrl_c_ends_a_command_that_computes(tmp_path: Path) -> None:
     assert (started.returncode, err) == (130, b"twinraven: interrupted\n")
 
 
+_ENDLESS = """
+import threading
+
+from twinraven import tool
+
+
+@tool(effect="read")
+def wait() -> str:
+    print("waiting", flush=True)
+    threading.Event().wait()
+    return "never"
+"""
+_WAITING_PROCESS = """
+id: patience
+name: Patience
+description: Waits.
+steps: [{id: first, tool: wait, inputs: {}, output: {variable: said}}]
+"""
+
+
+@pytest.mark.parametrize("arguments", [("call", "wait"), ("process", "run", "patience")])
+def test_ctrl_c_ends_a_command_whose_tool_goes_on(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    """A tool that is a plain function cannot be stopped, and nobody waits for it."""
+    home_in(tmp_path)
+    (tmp_path / "endless_tools.py").write_text(_ENDLESS)
+    (tmp_path / "twinraven.yaml").write_text("tools:\n  modules: [endless_tools]\nengine:\n  drain_s: 0\n")
+    if arguments[0] == "process":
+        (tmp_path / "patience.yaml").write_text(_WAITING_PROCESS)
+        assert Shell(tmp_path).run("process", "save", "patience.yaml").code == 0
+    started = subprocess.Popen(
+        [str(COMMAND), *arguments],
+        cwd=tmp_path,
+        env=Shell(tmp_path).environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        preexec_fn=heed_interrupts,  # noqa: PLW1509 - no threads here
+    )
+    assert started.stdout is not None
+    assert started.stdout.readline() == b"waiting\n"
+    started.send_signal(signal.SIGINT)
+    try:
+        said, _ = started.communicate(timeout=60)
+    finally:
+        started.kill()
+    assert (started.returncode, said) == (130, b"twinraven: interrupted\n")
+
+
 _OUTLIVING = """
 import atexit
 import threading

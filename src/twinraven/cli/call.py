@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from twinraven.cli.arguments import count
 from twinraven.cli.exits import DONE, exit_code
+from twinraven.cli.interrupts import not_waiting_when_interrupted
 from twinraven.cli.output import show_json
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.times import short_time
@@ -42,7 +43,7 @@ def run(options: Namespace) -> int:
     from twinraven.foundation.canonical import to_json_value
 
     # What a tool prints is not its answer, which alone belongs on stdout.
-    with opened(options) as raven, redirect_stdout(sys.stderr):
+    with not_waiting_when_interrupted(), opened(options) as raven, redirect_stdout(sys.stderr):
         response = asyncio.run(_invoke(raven, options))
     if options.envelope:
         show_json(to_json_value(response.as_json()))

@@ -46,13 +46,21 @@ def leaving_threads_behind() -> Generator[None]:
     """End the process after the block, done or interrupted, without waiting for threads that tools have started."""
     from twinraven.serving import leave_at_once
 
+    with not_waiting_when_interrupted():
+        yield
+    leave_at_once()
+
+
+@contextmanager
+def not_waiting_when_interrupted() -> Generator[None]:
+    """End the process with the block if Ctrl-C ended the block: no thread can be stopped, and a tool may take hours."""
     try:
         yield
     except KeyboardInterrupt:
-        # Before it served, or while it closed what it had open.
+        from twinraven.serving import leave_at_once
+
         print("twinraven: interrupted", file=sys.stderr)
         leave_at_once(INTERRUPTED)
-    leave_at_once()
 
 
 class _Leaving:

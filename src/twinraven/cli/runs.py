@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from twinraven.cli.arguments import count
 from twinraven.cli.exits import DONE, FAILED
+from twinraven.cli.interrupts import not_waiting_when_interrupted
 from twinraven.cli.output import TableColumn, encode_json, show_fields, show_json, show_rows
 from twinraven.cli.parser import CommandParser
 from twinraven.cli.times import short_time
@@ -230,7 +231,7 @@ def with_home(options: Namespace, act: Callable[[TwinRaven], Awaitable[Any]]) ->
             options.run_id = await _whole_id(raven, options)
         return await act(raven)
 
-    with opened(options) as raven:
+    with not_waiting_when_interrupted(), opened(options) as raven:
         return asyncio.run(run(raven))
 
 
