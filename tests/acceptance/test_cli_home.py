@@ -33,6 +33,17 @@ def test_init_makes_a_private_home_that_works_at_once(tmp_path: Path) -> None:
     assert shell.json("db", "status")["current"] is True
 
 
+@pytest.mark.parametrize(("before", "after"), [(0o755, 0o700), (0o770, 0o770), (0o777, 0o770)])
+def test_an_empty_folder_that_becomes_a_home_is_closed_to_others(before: int, after: int, tmp_path: Path) -> None:
+    """Whoever made the folder first has no home that everybody can read; a group that may write keeps its share."""
+    for arguments, home in ((("--home", "ravens"), tmp_path / "ravens"), ((), tmp_path / ".twinraven")):
+        home.mkdir()
+        home.chmod(before)
+        Shell(tmp_path).succeed("init", *arguments)
+        assert stat.S_IMODE(home.stat().st_mode) == after
+        assert (home / "twinraven.db").exists()
+
+
 def test_init_never_overwrites(tmp_path: Path) -> None:
     """Running it again changes no file and says that there was a home already."""
     (tmp_path / "twinraven.yaml").write_text("calls:\n  python_threads: 3\n")

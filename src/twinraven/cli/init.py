@@ -6,6 +6,7 @@ Nothing that is there is changed, so it can be run again at any time.
 from __future__ import annotations
 
 from argparse import Namespace
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,6 +71,7 @@ def _wanted(options: Namespace) -> Path:
 
 def _make_folder(home: Path, created: list[Path]) -> None:
     if home.is_dir():
+        _close_to_others(home)
         return
     try:
         home.parent.mkdir(parents=True, exist_ok=True)
@@ -77,6 +79,16 @@ def _make_folder(home: Path, created: list[Path]) -> None:
     except OSError as error:
         raise InvalidInput(f"cannot create {home}: {error.strerror}", field="path") from error
     created.append(home)
+
+
+def _close_to_others(home: Path) -> None:
+    """Make an empty folder that becomes a home private, as one that is created; a share of a group stays."""
+    mode = home.stat().st_mode
+    if any(home.iterdir()):
+        return
+    # Somebody else's folder, such as a volume that was mounted, is as its owner wants it.
+    with suppress(PermissionError):
+        home.chmod(mode & ~(0o007 if mode & 0o020 else 0o077))
 
 
 def _write_settings(home: Path, created: list[Path]) -> None:
