@@ -29,6 +29,7 @@ _FORMATS = (
     "gemini",
     "langchain",
     "pydantic-ai",
+    "chat",
     "otlp",
     "langfuse",
     "langsmith",

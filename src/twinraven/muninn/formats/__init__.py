@@ -33,6 +33,7 @@ __all__ = [
 
 AUTO = "auto"
 _LOOKED_AT = 50
+_PLAIN_CALL = '{"session_id": "s1", "seq": 1, "tool": "get_order", "params": {"id": 7}, "output": {}}'
 
 
 class Format(NamedTuple):
@@ -58,6 +59,7 @@ FORMATS = {
     "gemini": Format("chat", "ChatParser"),
     "langchain": Format("chat", "ChatParser"),
     "pydantic-ai": Format("chat", "ChatParser"),
+    "chat": Format("chat", "ChatParser"),
 }
 
 
@@ -109,23 +111,32 @@ def _guess(documents: Iterator[Line]) -> tuple[str, Iterator[Line]]:
         found = _format_of(document[1])
         if found is not None:
             return found, chain(head, documents)
-    fix = f"state the format with --format, or write one of those known: {', '.join(FORMATS)}"
-    raise InvalidInput(_unknown(head), field="file", **({"fix": fix} if head else {}))
+    raise _unknown(head)
 
 
-def _unknown(head: list[Line]) -> str:
+def _unknown(head: list[Line]) -> InvalidInput:
     if not head:
-        return "the file is empty: there is no line in it"
-    first = head[0][1]
-    try:
-        value = parse_json(first)
-    except TwinRavenError:
+        return InvalidInput("the file is empty: there is no line in it", field="file")
+    values = [_parsed(text) for _, text in head]
+    known = ", ".join(FORMATS)
+    fix = f"state the format with --format, or write one of those known: {known}"
+    if values[0] is None:
         # No more than that is shown: it may be anything, also a secret.
-        shown = first.lstrip()[:1].decode("utf-8", "replace")
+        shown = head[0][1].lstrip()[:1].decode("utf-8", "replace")
         seen = f"the first line is not JSON, it begins with {shown!r}"
     else:
-        seen = f"the first line {_described(value)}"
-    return f"no known format of traces was recognised; {seen}"
+        seen = f"the first line {_described(values[0][0])}"
+    if not any(values):
+        # No format reads that, whatever is stated.
+        fix = f"export it as JSON of a format known ({known}), or write one call a line: {_PLAIN_CALL}"
+    return InvalidInput(f"no known format of traces was recognised; {seen}", field="file", fix=fix)
+
+
+def _parsed(text: bytes) -> tuple[Any] | None:
+    try:
+        return (parse_json(text),)
+    except TwinRavenError:
+        return None
 
 
 def _described(value: Any) -> str:

@@ -18,13 +18,28 @@ from twinraven.foundation.clock import parse_iso, to_micros
 from twinraven.foundation.errors import InvalidInput, TwinRavenError
 from twinraven.muninn.formats.conversation import ConversationFacts, UserMessage
 from twinraven.muninn.formats.conversation_merging import ConversationMerger, GrowingConversation, SpokenMessage
+from twinraven.muninn.formats.frameworks import usual_conversation
 from twinraven.muninn.formats.lines import LONGEST_DOCUMENT
 from twinraven.muninn.formats.messages import dialect_of, is_message, moves_of
 from twinraven.muninn.formats.trace import Heard, LineError, TraceCounts, members_of
 
 _IDS: Final = ("session_id", "conversation_id", "thread_id", "sessionId", "conversationId", "threadId")
-_LISTS: Final = ("messages", "traj", "contents", "conversations", "conversation", "history", "input", "query", "items")
-_REQUESTS: Final = ("request", "request_body", "requestBody", "body", "kwargs", "params")
+_LISTS: Final = (
+    "messages",
+    "traj",
+    "contents",
+    "conversations",
+    "conversation",
+    "history",
+    "chat_history",
+    "input",
+    "query",
+    "items",
+    "entries",
+    "events",
+    "steps",
+)
+_REQUESTS: Final = ("request", "request_body", "requestBody", "body", "kwargs", "params", "values", "llm_context")
 _RESPONSES: Final = ("response", "output", "response_body", "responseBody", "completion")
 _ROLLOUT: Final = (
     "session_meta",
@@ -70,6 +85,8 @@ def _format_name(messages: list[Any]) -> str:
 def messages_in(members: Members) -> list[Any] | None:
     """Return the messages of a conversation, or of a request and its response; None where there are none."""
     found = _listed(members)
+    if found is None:
+        found = usual_conversation(members)
     if found is None:
         inner = _request_in(members)
         found = None if inner is None else _listed(inner) or _listed(_request_in(inner) or {})

@@ -1,4 +1,4 @@
-"""`claude-code`: the transcripts Claude Code keeps of its sessions, and its stream-json, one JSON object a line.
+"""`claude-code`: the transcripts Claude Code keeps of its sessions, and stream-json, one JSON object a line.
 
 Lines of type `assistant` hold what the model said, lines of type `user` what it got back: tool results, matched by
 `tool_use_id`, and what the person said. One answer of the model is written over several lines, a block each, that share
@@ -10,6 +10,8 @@ over, and so is what the program put into a person's mouth (`isMeta`, summaries 
 
 What `--output-format stream-json` prints has `session_id` for `sessionId`, `parent_tool_use_id` for a subagent, and no
 times: calls then have times by sequence.
+
+Cursor's stream-json has lines of type `tool_call` for calls that started and completed, with both sides in them.
 
 An id of a call is never used twice, so it is the call's identity also where a resumed session repeats its past under a
 new session id. A call without a result was given up if the model went on; the last one may still be under way and is
@@ -162,9 +164,12 @@ class ClaudeCodeParser:
         entry = parse_object(line)
         kind = entry.get("type")
         self.seen.count("without a type" if kind is None else f"of type {kind}")
-        if kind not in ("assistant", "user", "attachment"):
+        if kind not in ("assistant", "user", "attachment", "tool_call"):
             return
         agent = self._agent(entry)
+        if kind == "tool_call":
+            yield from self._follow(agent, entry, number)
+            return
         if kind == "assistant":
             agent.begin_turn(_message(entry).get("id"))
         for block in _blocks(entry):
@@ -172,6 +177,26 @@ class ClaudeCodeParser:
                 _hear(agent, entry, block, number)
             except TwinRavenError as error:
                 yield LineError(number, error.message)
+        yield from self._released(agent)
+
+    def _follow(self, agent: _Agent, entry: dict[str, Any], number: int) -> Iterator[Heard]:
+        """Follow a call of Cursor's, which has no `message`; calls that start while others run are of one turn."""
+        called = members_of(entry.get("tool_call"), "tool_call")
+        name = next((name for name, each in called.items() if isinstance(each, dict)), "")
+        call = members_of(called.get(name), "tool_call")
+        call_id = entry.get("call_id")
+        try:
+            if entry.get("subtype") == "started":
+                if all(asked.is_settled for asked in agent.asked):
+                    agent.begin_turn(None)
+                tool, given = name.removesuffix("ToolCall"), call.get("args")
+                if name == "function":
+                    tool, given = call.get("name"), call.get("arguments")
+                agent.ask({"id": call_id, "name": tool, "input": given}, None, number)
+            elif entry.get("subtype") == "completed":
+                agent.answer(_cursor_result(call_id, call.get("result", called.get("result"))), None)
+        except TwinRavenError as error:
+            yield LineError(number, error.message)
         yield from self._released(agent)
 
     def finish(self) -> Iterator[Heard]:
@@ -218,6 +243,16 @@ def _hear(agent: _Agent, entry: dict[str, Any], block: Block, number: int) -> No
         agent.answer(block, _time(entry))
     elif entry.get("type") != "assistant" and not entry.get("isMeta") and not entry.get("isCompactSummary"):
         agent.said.append(_text(block))
+
+
+def _cursor_result(call_id: Any, result: Any) -> Block:
+    """Return a result that says by its only field how the call went."""
+    outcome, output = (
+        next(iter(cast("Block", result).items()), ("", None)) if isinstance(result, dict) else ("", result)
+    )
+    if outcome not in ("success", "error", "failure", "rejected"):
+        outcome, output = "success", result
+    return {"tool_use_id": call_id, "content": output, "is_error": outcome != "success"}
 
 
 def _message(entry: dict[str, Any]) -> dict[str, Any]:

@@ -1,14 +1,17 @@
-"""Translates blocks of a message's content from Amazon Bedrock and the AI SDK into the usual ones.
+"""Translates blocks of a message's content from Amazon Bedrock, the AI SDK and agent frameworks into the usual ones.
 
-Both say what others say, under names of their own: the Converse API of Bedrock keeps a call under `toolUse` and its
+They say what others say, under names of their own: the Converse API of Bedrock keeps a call under `toolUse` and its
 result under `toolResult`; messages of the AI SDK's user interfaces keep call and result in one part, whose type names
-the tool. Any other block is the usual one already.
+the tool; Haystack, Goose, LlamaIndex and Semantic Kernel have names for both, and Cohere puts results into documents.
+Any other block is the usual one already.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, cast
 
+from twinraven.foundation.canonical import canonical_json
 from twinraven.muninn.formats.trace import items_of, members_of
 
 Block = dict[str, Any]
@@ -27,11 +30,19 @@ def usual_blocks(part: Any) -> list[Block]:
     if isinstance(block.get("toolUse"), dict):
         use = cast("Block", block["toolUse"])
         return [_request(use.get("toolUseId"), use.get("name"), use.get("input"))]
-    if isinstance(block.get("toolResult"), dict):
+    if isinstance(block.get("toolResult"), dict) and "toolUseId" in block["toolResult"]:
         result = cast("Block", block["toolResult"])
         output = _plain(items_of(result.get("content"), "toolResult.content"))
         return [_answer(result.get("toolUseId"), output, is_error=result.get("status") == "error")]
     kind = str(block.get("type", ""))
+    if block.get("block_type") == "tool_call":
+        return [_llama_call(block)]
+    named = _NAMED.get(kind or str(block.get("block_type", block.get("content_type", ""))))
+    if named is not None:
+        return [named(block)]
+    for name, read in _WRAPPED.items():
+        if isinstance(block.get(name), dict):
+            return [read(cast("Block", block[name]), block)]
     if kind == "tool-invocation" and isinstance(block.get("toolInvocation"), dict):
         call = cast("Block", block["toolInvocation"])
         return _call_and_answer(call, str(call.get("toolName")), call.get("args"), "result")
@@ -49,6 +60,62 @@ def plain_text(block: Block) -> str | None:
         return None
     text = block.get("text", block.get("content"))
     return text if isinstance(text, str) else None
+
+
+def _haystack_call(call: Block, _: Block) -> Block:
+    return _request(call.get("id"), call.get("tool_name"), call.get("arguments"))
+
+
+def _haystack_result(result: Block, _: Block) -> Block:
+    origin = members_of(result.get("origin"), "origin")
+    return _answer(origin.get("id"), result.get("result"), is_error=result.get("error") is True)
+
+
+def _goose_call(call: Block, block: Block) -> Block:
+    asked = members_of(call.get("value"), "toolCall.value")
+    return _request(block.get("id"), asked.get("name"), asked.get("arguments"))
+
+
+def _goose_result(result: Block, block: Block) -> Block:
+    failed = result.get("error")
+    output = result.get("value") if failed is None else failed
+    return _answer(block.get("id"), output, is_error=failed is not None)
+
+
+def _llama_call(block: Block) -> Block:
+    return _request(block.get("tool_call_id"), block.get("tool_name"), block.get("tool_kwargs"))
+
+
+def _kernel_call(block: Block) -> Block:
+    return _request(block.get("call_id", block.get("id")), block.get("name"), block.get("arguments"))
+
+
+def _kernel_result(block: Block) -> Block:
+    failed = block.get("exception")
+    output = block.get("result") if failed is None else failed
+    return _answer(block.get("call_id", block.get("id")), output, is_error=failed is not None)
+
+
+def _document(block: Block) -> Block:
+    """Return the data of a document, in which Cohere takes a tool's result; an attached file stays what it is."""
+    document = block.get("document")
+    data = cast("Block", document).get("data") if isinstance(document, dict) else None
+    if isinstance(data, dict):
+        return {"type": "text", "text": canonical_json(data).decode()}
+    return {"type": "text", "text": data} if isinstance(data, str) else block
+
+
+_NAMED: Final[dict[str, Callable[[Block], Block]]] = {
+    "function_call": _kernel_call,
+    "function_result": _kernel_result,
+    "document": _document,
+}
+_WRAPPED: Final[dict[str, Callable[[Block, Block], Block]]] = {
+    "tool_call": _haystack_call,
+    "tool_call_result": _haystack_result,
+    "toolCall": _goose_call,
+    "toolResult": _goose_result,
+}
 
 
 def _call_and_answer(part: Block, name: str, given: Any, came: str) -> list[Block]:

@@ -20,7 +20,11 @@ _BLOCK = 1 << 20
 _FILLED = re.compile(rb"(?m)^[ \t\r\f\v]*[^\s][^\n]*\n?")
 _MARK = b"\xef\xbb\xbf"
 _OTHER_ENCODINGS = (b"\xff\xfe", b"\xfe\xff")
-_PACKED = {b"\x28\xb5\x2f\xfd": "zstd -dc", b"\xfd7zX": "xz -dc", b"BZh": "bzip2 -dc", b"PK\x03\x04": "unzip -p"}
+_PACKED = {b"\x28\xb5\x2f\xfd": "zstd -dc", b"\xfd7zX": "xz -dc", b"BZh": "bzip2 -dc"}
+_NO_TEXT = {b"PAR1": "Parquet", b"SQLite format 3": "a SQLite database", b"ARROW1": "Arrow", b"%PDF": "PDF"}
+_ZIP = b"PK\x03\x04"
+_TAR = (257, b"ustar")
+"""Where an archive of tar says what it is."""
 _ATTEMPTS = 1000
 
 Line = tuple[int, bytes]
@@ -98,6 +102,18 @@ def _refuse_foreign(beginning: bytes) -> None:
                 field="file",
                 fix=f"{command} FILE | twinraven import - (or backtest -)",
             )
+    _refuse_archives(beginning)
+
+
+def _refuse_archives(beginning: bytes) -> None:
+    for mark, name in _NO_TEXT.items():
+        if beginning.startswith(mark):
+            raise InvalidInput(f"the file is {name}; traces are JSON", field="file", fix="export it as JSON Lines")
+    place, mark = _TAR
+    if beginning.startswith(_ZIP) or beginning[place : place + len(mark)] == mark:
+        raise InvalidInput(
+            "the file is an archive of files", field="file", fix="unpack it, and name the folder with its files"
+        )
 
 
 def _too_long(number: int) -> InvalidInput:

@@ -22,6 +22,7 @@ from twinraven.muninn.formats.conversation import (
     UnreadablePart,
     UserMessage,
 )
+from twinraven.muninn.formats.frameworks import translation_of
 from twinraven.muninn.formats.trace import decode_arguments, decode_text, items_of, members_of
 
 Message = dict[str, Any]
@@ -99,8 +100,12 @@ def is_message(value: Any) -> bool:
         return False
     message = cast("Message", value)
     kind = message.get("type")
+    if isinstance(message.get("role"), str) and not _SPEAKING.isdisjoint(message):
+        return True
+    if translation_of(message) is not None:
+        return True
     if isinstance(message.get("role"), str):
-        return not _SPEAKING.isdisjoint(message)
+        return False
     if isinstance(kind, str):
         if kind in _ITEM_CALLS or kind in _ITEM_SILENT or kind.endswith("_call_output"):
             return "payload" not in message
@@ -118,6 +123,8 @@ def dialect_of(messages: list[Any]) -> str:
         if not isinstance(message, dict):
             continue
         found = cast("Message", message)
+        if translation_of(found) is not None:
+            return "chat"
         if "parts" in found:
             return "pydantic-ai" if "kind" in found else "gemini"
         if "role" not in found:
@@ -138,6 +145,9 @@ def _kind_of(block: Any) -> Any:
 def moves_of(message: Message) -> list[Move]:
     """Return the moves that the message makes in its conversation; raise InvalidInput where it cannot be read."""
     message = _unwrapped(message)
+    translate = translation_of(message)
+    if translate is not None:
+        return [move for usual in translate(message) for move in moves_of(usual)]
     kind = message.get("type")
     if "role" not in message and isinstance(kind, str):
         if kind in _ITEM_CALLS or kind in _ITEM_SILENT or kind.endswith("_call_output"):
@@ -217,6 +227,8 @@ def _chat_call(item: Any) -> CallRequested:
         return CallRequested(_id_of(call), _name(custom), {"input": custom.get("input")})
     if "function" not in call and "name" in call:
         return CallRequested(_id_of(call), _name(call), decode_arguments(call.get("args", call.get("arguments"))))
+    if isinstance(call.get("function"), str):
+        return CallRequested(_id_of(call), call["function"], decode_arguments(call.get("arguments")))
     return _function(_id_of(call), members_of(call.get("function"), "function"))
 
 

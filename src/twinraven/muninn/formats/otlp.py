@@ -73,7 +73,7 @@ def recognises(value: Any) -> bool:
     if not isinstance(value, dict):
         return False
     members = cast("Members", value)
-    if "resourceSpans" in members or "resource_spans" in members:
+    if _resources_in(members) is not None:
         return True
     context = members.get("context")
     return isinstance(context, dict) and "trace_id" in context and "span_id" in context
@@ -148,7 +148,7 @@ class OtlpParser:
 
 def spans_in(document: Members) -> Iterator[Any]:
     """Yield the spans of a document, whatever they are."""
-    listed = document.get("resourceSpans", document.get("resource_spans"))
+    listed = _resources_in(document)
     if listed is None:
         if not recognises(document):
             raise InvalidInput("resourceSpans is missing: the line holds no spans", field="resourceSpans")
@@ -159,6 +159,15 @@ def spans_in(document: Members) -> Iterator[Any]:
         scopes = members.get("scopeSpans", members.get("scope_spans", members.get("instrumentationLibrarySpans")))
         for scope in items_of(scopes, "scopeSpans"):
             yield from items_of(members_of(scope, "an item of scopeSpans").get("spans"), "spans")
+
+
+def _resources_in(document: Members) -> Any:
+    """Return the spans by resource, also as Tempo answers with them: under `batches`, or inside a `trace`."""
+    for name in ("resourceSpans", "resource_spans", "batches"):
+        if name in document:
+            return document[name]
+    inner = document.get("trace")
+    return cast("Members", inner).get("resourceSpans") if isinstance(inner, dict) else None
 
 
 def trace_of(span: Members) -> str:

@@ -16,11 +16,11 @@ from twinraven.foundation.canonical import canonical_json, parse_json
 from twinraven.foundation.errors import TwinRavenError
 from twinraven.muninn.formats.lines import Line
 
-_ENVELOPES: Final = ("data", "traces", "runs", "results", "items", "records", "simulations")
+_ENVELOPES: Final = ("data", "traces", "runs", "results", "items", "records", "simulations", "samples")
 _PACKED: Final = re.compile(rb'\s*(?:\[|\{[^\[]{0,300}?"(?:%b)"\s*:\s*\[)' % "|".join(_ENVELOPES).encode())
 """How a line begins that may hold others; to parse each line twice would cost more than anything else about it."""
-_SIMULATIONS: Final = b'"simulations"'
-"""What holds the conversations in a file of tau2-bench, behind all its tasks."""
+_LATE: Final = (b'"simulations"', b'"samples"')
+"""What holds the conversations in files of tau2-bench and Inspect, behind much else."""
 _LOOKED_AT: Final = 50
 
 Recognises = Callable[[Any], bool]
@@ -38,7 +38,7 @@ def inner_documents(value: Any) -> Iterator[Any]:
 def unpacked(documents: Iterable[Line], recognises: Recognises) -> Iterator[Line]:
     """Documents as they are, but one that only holds what is recognised as its items."""
     for number, text in documents:
-        items = _inside(text, recognises) if _PACKED.match(text) or _SIMULATIONS in text else None
+        items = _inside(text, recognises) if _PACKED.match(text) or any(name in text for name in _LATE) else None
         if items is None:
             yield number, text
         else:
