@@ -185,6 +185,15 @@ async def test_a_page_of_sessions_reads_its_sessions(filled: ExplainingDatabase)
     assert [plan for plan in filled.plans if "muninn_event_log_tool" in plan] == []
 
 
+_LATER_OF_ONE_TIME = re.compile(r"timestamp=\? AND arrival>\?|Index Cond:.*ROW\(.*arrival\) > ROW\(")
+
+
+async def test_calls_of_one_time_are_not_read_for_each_other(filled: ExplainingDatabase) -> None:
+    """Where all calls of a session have one time, an index tells whether a call is the last of them."""
+    await SqlActivity(cast("Database", filled)).recent_sessions(TENANT, SessionFilter(limit=2))
+    assert any(_LATER_OF_ONE_TIME.search(plan) for plan in filled.plans), filled.plans
+
+
 _BOTH_ENDS = re.compile(r'timestamp>\? AND timestamp<\?|Index Cond:.*"?timestamp"? >= .*"?timestamp"? < ')
 """Both ends of a stretch of time bound the walk along the index."""
 

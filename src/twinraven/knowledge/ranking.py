@@ -128,7 +128,8 @@ def rank(
     if not listed:
         return Ranking([], np.zeros((0, len(SIGNALS))))
     at = np.array(listed)
-    size = len(scores[0].exact) if scores else 0
+    # A question without a word, such as one of punctuation, leaves the candidates that are near in other ways.
+    size = len(scores[0].exact) if scores else listed[-1] + 1
     total = word_scores(scores, size)
     best = float(total[at].max()) or 1.0
     words = (total[at] / best).astype(np.float64)

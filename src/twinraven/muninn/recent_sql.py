@@ -18,7 +18,7 @@ from twinraven.foundation.clock import from_micros, iso, to_micros
 from twinraven.muninn.model import Outcome
 from twinraven.muninn.outcome_sql import CHANGED_SINCE, OUTCOME
 from twinraven.muninn.roll_up import RollUp
-from twinraven.storage import Row, Transaction
+from twinraven.storage import Dialect, Row, Transaction
 
 _MOST_TOOLS: Final = 20
 _MOST_WORDS: Final = 200
@@ -27,11 +27,18 @@ _FEW: Final = 20_000
 _BEYOND: Final = "\U0010ffff"
 _LAST_CALLS: Final = """
 SELECT e.session_id, e.timestamp, e.arrival FROM muninn_event_log e
-WHERE e.tenant_id = :tenant {conditions} AND CASE WHEN EXISTS (
-    SELECT 1 FROM muninn_event_log later WHERE later.tenant_id = :tenant AND later.session_id = e.session_id
-    AND (later.timestamp, later.arrival) > (e.timestamp, e.arrival)) THEN 0 WHEN {of_session} THEN 1 ELSE 0 END = 1
+WHERE e.tenant_id = :tenant {conditions} AND CASE WHEN {later} THEN 0 WHEN {of_session} THEN 1 ELSE 0 END = 1
 ORDER BY e.timestamp DESC, e.arrival DESC LIMIT :limit
 """
+_LATER: Final = """EXISTS (
+    SELECT 1 FROM muninn_event_log later WHERE later.tenant_id = :tenant AND later.session_id = e.session_id AND {})"""
+# SQLite compares pairs by an index of their first members alone: of a session whose calls have one time all, each would
+# be read for each. Postgres compares them by the whole index, and would not take it for equal times.
+_IS_FOLLOWED: Final[dict[Dialect, str]] = {
+    "sqlite": f"({_LATER.format('later.timestamp > e.timestamp')} OR "
+    f"{_LATER.format('later.timestamp = e.timestamp AND later.arrival > e.arrival')})",
+    "postgres": _LATER.format("(later.timestamp, later.arrival) > (e.timestamp, e.arrival)"),
+}
 _LAST_OF_FEW: Final = """
 WITH chosen AS ({few})
 SELECT e.session_id, e.timestamp, e.arrival FROM chosen c CROSS JOIN muninn_event_log e
@@ -174,7 +181,7 @@ def _last_calls(
     of_session, more = _session_conditions(replace(where, outcome=None) if is_kept else where)
     if where.outcome is not None:
         more["outcome"] = where.outcome.value
-    asked = sql.format(conditions=conditions, of_session=of_session, few=few)
+    asked = sql.format(conditions=conditions, of_session=of_session, few=few, later=_IS_FOLLOWED[tx.dialect])
     return tx.fetch_all(asked, tenant=tenant_id, limit=where.limit, **{**params, **more, **given})
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import pytest
 
 from twinraven.knowledge import EpisodeFilter, Knowledge, NewEpisode
 from twinraven.knowledge.embedding import Vectors, word_pieces
@@ -44,6 +45,19 @@ async def test_meaning_finds_what_words_do_not(sqlite_database: Database) -> Non
     [names] = await knowledge.search_all("default", [("g", "snarfle")], limit=2)
     assert set(names) == {"n0", "n3"}
     assert await Knowledge(sqlite_database).search("default", "snarfle", group_id="g") == []
+
+
+@pytest.mark.parametrize("question", ["?", '"', "Who was it?"])
+async def test_a_question_without_a_word_of_weight_is_answered_by_meaning(
+    question: str, sqlite_database: Database
+) -> None:
+    """Of signs alone no turn has a score by words, and those that mean the nearest are found."""
+    knowledge = Knowledge(sqlite_database, embedder=TableEmbedder())
+    for number, text in enumerate(("The blorp came by.", "We repainted the fence.")):
+        await knowledge.remember("default", NewEpisode("g", f"n{number}", text, speaker="Ann"))
+    found = await knowledge.search("default", question, group_id="g")
+    assert {hit.name for hit in found} == {"n0", "n1"}
+    assert all(hit.why["signals"]["words"] == 0 for hit in found if "words" in hit.why["signals"])
 
 
 def test_a_text_is_cut_as_the_model_was_trained_to_read_it() -> None:
