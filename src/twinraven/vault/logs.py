@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
+import threading
 import traceback
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -19,6 +21,8 @@ from twinraven.foundation.correlation import note_correlation
 
 if TYPE_CHECKING:
     from twinraven.vault.redaction import Redactor
+
+_logger = logging.getLogger(__name__)
 
 _FORMAT = "%(levelname)s %(name)s [%(correlation_id)s] %(message)s"
 
@@ -55,8 +59,9 @@ def clean_log(
 ) -> Generator[None]:
     """Everything that this process logs goes to a stream, without secrets and with the id of its request.
 
-    The handler stands at the root: a library that quotes a header in a warning passes through it as well. The redactor
-    is asked for when there is something to say, because most commands say nothing.
+    The handler stands at the root: a library that quotes a header in a warning passes through it as well, and so does
+    what Python itself would write to stderr, warnings and the errors that end a thread. The redactor is asked for when
+    there is something to say, because most commands say nothing.
     """
 
     def redact(record: logging.LogRecord) -> bool:
@@ -70,11 +75,29 @@ def clean_log(
     before = root.level
     root.setLevel(level.upper())
     root.addHandler(handler)
+    hooks = threading.excepthook, sys.unraisablehook
+    threading.excepthook, sys.unraisablehook = _log_end_of_thread, _log_unraisable
+    logging.captureWarnings(True)
     try:
         yield
     finally:
+        logging.captureWarnings(False)
+        threading.excepthook, sys.unraisablehook = hooks
         root.removeHandler(handler)
         root.setLevel(before)
+
+
+def _log_end_of_thread(args: threading.ExceptHookArgs) -> None:
+    if args.exc_type is SystemExit:
+        return
+    name = "a thread" if args.thread is None else args.thread.name
+    _logger.error("an error ended %s", name, exc_info=args.exc_value)
+
+
+def _log_unraisable(args: sys.UnraisableHookArgs) -> None:
+    # Its repr may fail, too, and at the end of the process.
+    named = getattr(args.object, "__qualname__", type(args.object).__name__)
+    _logger.error("%s %s", args.err_msg or "an error was passed over in", named, exc_info=args.exc_value)
 
 
 class _JsonFormatter(logging.Formatter):

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import logging
+import sys
+import threading
+import warnings
 from collections.abc import Generator
 from pathlib import Path
 
@@ -87,3 +91,35 @@ def test_a_process_of_ours_logs_without_secrets(tmp_path: Path, output: io.Strin
         "ERROR twinraven.muninn [-] lost",
     ]
     assert logging.getLogger().handlers == before
+
+
+@pytest.mark.filterwarnings("default")
+def test_what_python_writes_itself_passes_the_log(tmp_path: Path, output: io.StringIO) -> None:
+    """Warnings, the error that ends a thread and one that nobody can catch are redacted, and the hooks are put back."""
+
+    class Careless:
+        def __del__(self) -> None:
+            raise ValueError(f"closing {_SECRET}")
+
+    def fail() -> None:
+        raise ValueError(f"working with {_SECRET}")
+
+    redactor = make_redactor(tmp_path, HeldValues(t=[_SECRET]))
+    redactor.prepare("t")
+    before = threading.excepthook, sys.unraisablehook, warnings.showwarning
+    with clean_log(lambda: redactor, output):
+        warnings.warn(f"old use of {_SECRET}", stacklevel=1)
+        thread = threading.Thread(target=fail, name="sender")
+        thread.start()
+        thread.join()
+        threading.Thread(target=sys.exit).start()
+        Careless()
+        gc.collect()
+    said = output.getvalue()
+    assert "UserWarning: old use of [secret:" in said
+    assert "an error ended sender" in said
+    assert "ValueError: working with [secret:" in said
+    assert "__del__" in said
+    assert "ValueError: closing [secret:" in said
+    assert _SECRET not in said
+    assert (threading.excepthook, sys.unraisablehook, warnings.showwarning) == before
