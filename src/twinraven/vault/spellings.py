@@ -1,7 +1,7 @@
 """Computes the encodings of a secret that redaction looks for: JSON, base64, URL, Python literals.
 
 Whoever looks for a value as it was entered misses it one encoding later. Each spelling here is one that real encoders
-write: JSON nested up to three deep with every common style of escaping, base64 wherever the value begins within a
+write: JSON nested up to four deep with every common style of escaping, base64 wherever the value begins within a
 longer text (three alignments, both alphabets), URL encoding with upper- and lower-case digits, and what `repr` makes of
 it in messages and logs, inside JSON as well. Values are few and change rarely, so there is no need to be sparing.
 """
@@ -17,7 +17,8 @@ from urllib.parse import quote, quote_plus
 SHORTEST_REDACTED = 8
 """Shorter values are left alone: they would be found all over the place by chance."""
 
-_JSON_DEPTH = 3
+_JSON_DEPTH = 4
+"""Three deep within a text, and once more where the text is a field of what is sent or stored."""
 _UNQUOTED = ("", "/", "!'()*~", "!$&'()*+,;=:@/?")
 """What encoders leave as it is: nothing, paths, browsers' components, whatever a query may hold."""
 _BOTH_QUOTES = "'\""

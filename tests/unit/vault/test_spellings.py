@@ -27,7 +27,7 @@ def is_found(value: str, text: bytes) -> bool:
 
 @given(_VALUES)
 def test_json_of_every_style_and_depth(value: str) -> None:
-    """JSON by any encoders inside one another, ASCII or not, one to three deep, holds a known spelling."""
+    """JSON by any encoders inside one another, ASCII or not, one to three deep in a field, holds a known spelling."""
     encoders: list[Callable[[str], str]] = [
         lambda text: orjson.dumps(text).decode(),
         json.dumps,
@@ -39,6 +39,7 @@ def test_json_of_every_style_and_depth(value: str) -> None:
             for encode in nesting:
                 text = encode(text)
             assert is_found(value, f"{{{text}}}".encode())
+            assert is_found(value, orjson.dumps({"field": text}))
 
 
 @given(_VALUES, st.text(max_size=3), st.text(max_size=3))
