@@ -80,6 +80,27 @@ def test_a_file_without_calls_is_an_error_that_says_what_was_seen(shell: Shell, 
         assert "empty" in ended.err or "openai" in ended.err
 
 
+def test_a_folder_without_traces_says_how_many_files_it_has_and_what_one_holds(shell: Shell) -> None:
+    """Of many files that are none, the first is named, and stderr is not filled with all of them."""
+    folder = shell.folder / "notes"
+    folder.mkdir()
+    (folder / "a.json").write_text('{"x": 1}')
+    ended = shell.run("import", str(folder))
+    assert ended.code == 2
+    assert f"{folder / 'a.json'}: no known format" in ended.err
+    for number in range(100):
+        (folder / f"b{number:03}.json").write_text("{}")
+    ended = shell.run("import", str(folder))
+    assert ended.code == 2
+    assert f"none of 101 files is a trace; in the first, {folder / 'a.json'}: no known format" in ended.err
+    (folder / "c.jsonl").write_bytes((GOLDEN / "openai.jsonl").read_bytes())
+    ended = shell.run("import", str(folder))
+    assert ended.code == 0
+    assert ended.err.count("was left out") == 60
+    assert "41 more files were left out" in ended.err
+    assert len(shell.run("import", str(folder), "--output", "json").json["left_out"]) == 101
+
+
 def test_folders_and_several_files_are_read_at_once(shell: Shell) -> None:
     """All traces of a folder are imported, whatever they are called, and files that hold none are named."""
     folder = shell.folder / "traces" / "deep"

@@ -40,6 +40,7 @@ _FORMATS = (
     "events",
 )
 _SHOWN_REASONS = 20
+_SHOWN_LEFT_OUT = 60
 _RARELY = 400_000
 
 Read = list[tuple[str, "ImportReport"]]
@@ -74,15 +75,18 @@ def run(options: Namespace) -> int:
     ):
         read, refused = asyncio.run(_import_all(raven, options, way, progress))
     if not read:
-        return report(refused[0][1], as_json=options.output == "json")
+        return report(_nothing_read(refused), as_json=options.output == "json")
     if options.output == "json":
         show_json(_as_json(read, refused))
     else:
         show_fields("table", _counts(read))
     for name, each in read:
         _warn(name if len(files) > 1 else "", each, verbose=options.output == "table")
-    for name, error in refused:
+    for name, error in refused[:_SHOWN_LEFT_OUT]:
         print(f"twinraven: warning: {clean(name)} was left out: {clean(error.message[:300])}", file=sys.stderr)
+    if len(refused) > _SHOWN_LEFT_OUT:
+        more = len(refused) - _SHOWN_LEFT_OUT
+        print(f"twinraven: warning: {more:,} more files were left out; --output json lists them", file=sys.stderr)
     if any(each.is_understood for _, each in read):
         return DONE
     print(f"twinraven: error: no call was understood: {'; '.join(_seen(read))}", file=sys.stderr)
@@ -119,10 +123,23 @@ async def _import_all(raven: TwinRaven, options: Namespace, way: _Way, progress:
         except InvalidInput as error:
             if file.is_named:
                 raise
-            refused.append((file.name, error))
+            # A traceback would keep what was read of each of very many files.
+            refused.append((file.name, error.with_traceback(None)))
         else:
             read.append((file.name, found))
     return read, refused
+
+
+def _nothing_read(refused: Refused) -> InvalidInput:
+    """Return the error of a folder none of whose files is a trace: what was seen in the first of them."""
+    from twinraven.foundation.errors import InvalidInput
+
+    name, first = refused[0]
+    if len(refused) == 1:
+        return InvalidInput(f"{name}: {first.message}", **first.details)
+    return InvalidInput(
+        f"none of {len(refused):,} files is a trace; in the first, {name}: {first.message}", **first.details
+    )
 
 
 class _Way:
