@@ -11,11 +11,13 @@ import pytest
 from tests.gateways import OLD, home_with, open_client, stdio_gateway
 from tests.servers import talker
 from tests.servers.talker import NEWEST
-from twinraven.app import GatewaySettings
+from twinraven.app import GatewaySettings, open_home
 from twinraven.connectors.mcp import connection
 from twinraven.connectors.mcp.connection import connect
 from twinraven.connectors.mcp.model import UpstreamChangeKind
+from twinraven.connectors.mcp.pool import UpstreamPool
 from twinraven.connectors.mcp.servers import ServerConfig
+from twinraven.gateway import Gateway
 
 SHORTEST_CLIENT_S = 5.0
 """The shortest time-out of a client that was seen."""
@@ -67,3 +69,21 @@ async def test_a_fresh_home_lists_what_is_there_and_announces_the_rest(tmp_path:
     # What is known is listed at once, whoever is late.
     async with open_client(stdio_gateway(shell), mode="legacy") as seen:
         assert {"quick__echo", "late__count"} <= await seen.names()
+
+
+async def test_the_handshake_counts_the_time_a_client_waited_for_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that gives up after five seconds began to wait when it started the command, not when that was loaded."""
+    home_with(tmp_path, {"never": withheld(tmp_path / "go")}, gateway={"start_s": 3.0})
+    waited: list[float] = []
+
+    async def heard(_: UpstreamPool, patience_s: float) -> None:
+        waited.append(patience_s)
+
+    monkeypatch.setattr(UpstreamPool, "heard", heard)
+    with open_home(tmp_path) as raven:
+        for late_s in (0.0, 2.0, 9.0):
+            gateway = Gateway(raven, late_s=late_s)
+            await gateway.server.declarable()
+    assert waited == [3.0, 1.0, 0.0]

@@ -7,6 +7,7 @@ knows the groups by a table, and a group's file is read when its command is chos
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
 
 __all__ = ["main"]
@@ -14,18 +15,19 @@ __all__ = ["main"]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and say how it went, as an exit code; nothing but that code leaves here."""
+    began = time.monotonic()
     try:
         from twinraven.cli.exits import guarded
 
         arguments = list(sys.argv[1:] if argv is None else argv)
-        return guarded(arguments, lambda: _run(arguments))
+        return guarded(arguments, lambda: _run(arguments, began))
     except KeyboardInterrupt:
         # Pressed before the command had begun, or once more while it ended.
         print("twinraven: interrupted", file=sys.stderr)
         return 130
 
 
-def _run(arguments: list[str]) -> int:
+def _run(arguments: list[str], began: float) -> int:
     from twinraven.cli.parser import build_parser
 
     parser = build_parser()
@@ -33,6 +35,7 @@ def _run(arguments: list[str]) -> int:
         parser.print_help(sys.stderr)
         return 2
     options = parser.parse_args(_as_options(arguments))
+    options.began = began
     return options.run(options) or 0
 
 

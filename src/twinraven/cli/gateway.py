@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+import time
 from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -74,7 +75,8 @@ def run(options: Namespace) -> None:
     except ImportError as error:
         raise InvalidInput(f"the gateway needs the MCP SDK: {error}", fix=_MISSING) from error
     with leaving_threads_behind(), opened(options) as raven:
-        asyncio.run(_serve(Gateway(raven, tenant_id=options.tenant), options))
+        late_s = time.monotonic() - options.began
+        asyncio.run(_serve(Gateway(raven, tenant_id=options.tenant, late_s=late_s), options))
 
 
 async def _serve(gateway: Gateway, options: Namespace) -> None:

@@ -42,8 +42,10 @@ _logger = logging.getLogger("twinraven.gateway")
 class Gateway:
     """One process's gateway."""
 
-    def __init__(self, raven: TwinRaven, *, tenant_id: str = DEFAULT_TENANT) -> None:
+    def __init__(self, raven: TwinRaven, *, tenant_id: str = DEFAULT_TENANT, late_s: float = 0.0) -> None:
+        """`late_s` is how long a client has been waiting already, for the program to be loaded."""
         settings = raven.settings
+        self._handshake_s = max(0.0, settings.gateway.start_s - late_s)
         self._raven = raven
         self._local = replace(LOCAL, tenant_id=tenant_id)
         callers = Callers(self._local)
@@ -186,4 +188,4 @@ class Gateway:
             )
 
     async def _declarable(self) -> None:
-        await self._upstreams.heard(self._raven.settings.gateway.start_s)
+        await self._upstreams.heard(self._handshake_s)
