@@ -204,6 +204,9 @@ def test_config_check_refuses_what_is_misspelt(tmp_path: Path) -> None:
     ended = shell.run("config", "check", env={"TWINRAVEN__CALLS__PYTHON_THREAD": "3"})
     assert ended.code == 2
     assert "PYTHON_THREADS" in ended.err
+    ended = shell.run("config", "check", env={"TWINRAVEN__SERVING__ALLOW_ORIGINS": "https://app.example/path"})
+    assert ended.code == 2
+    assert "serving.allow_origins" in ended.err
 
 
 def test_config_can_be_looked_at_before_there_is_a_home(tmp_path: Path) -> None:

@@ -52,12 +52,14 @@ def check_settings(options: Namespace) -> None:
 
 
 def check_sections(settings: Settings) -> None:
-    """Refuse what only its own package can read: policy rules and MCP servers."""
+    """Refuse what only its own package can read: policy rules, MCP servers and origins of pages."""
     from twinraven.calls import read_rules
     from twinraven.connectors import read_servers
+    from twinraven.serving import check_origins
 
     read_rules(settings.policy.rules)
     read_servers({"mcpServers": settings.servers}, where="mcpServers")
+    check_origins(settings.serving.allow_origins)
 
 
 def find_faults(settings: Settings, options: Namespace) -> list[ServerFault]:

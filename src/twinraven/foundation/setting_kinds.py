@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Protocol, TypeVar, cast
 
 _TRUE = frozenset({"true", "yes", "on", "1"})
@@ -72,7 +73,7 @@ class Text:
 
 
 class TextList:
-    """A list; in the environment its items are separated by commas."""
+    """A list; in the environment its items are separated by commas, or it is an array of JSON."""
 
     name = "list of texts"
 
@@ -83,6 +84,12 @@ class TextList:
         return items
 
     def from_text(self, text: str) -> tuple[str, ...]:
+        if text.strip().startswith("["):
+            import json
+
+            # An address such as [::1] begins alike.
+            with suppress(ValueError):
+                return self.from_file(json.loads(text))
         return tuple(item.strip() for item in text.split(",") if item.strip())
 
 

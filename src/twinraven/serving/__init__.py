@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         Route,
         RouteTable,
     )
-    from twinraven.serving.cors import with_cors
+    from twinraven.serving.cors import check_origins, with_cors
     from twinraven.serving.dispatch import (
         HttpApp,
     )
@@ -128,6 +128,7 @@ __all__ = [
     "TooLarge",
     "TooManyStreams",
     "alive",
+    "check_origins",
     "claim_key",
     "connection_name",
     "describe_routes",

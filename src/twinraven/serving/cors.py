@@ -28,14 +28,19 @@ _EXPOSED: Final = (
 _KEPT_S: Final = b"600"
 
 
-def with_cors(app: AsgiApp, origins: Sequence[str]) -> AsgiApp:
-    """Return the application, open to pages of these origins; as it is where there are none."""
+def check_origins(origins: Sequence[str]) -> None:
+    """Refuse what is no origin."""
     for each in origins:
         if each != _ANY and _ORIGIN.fullmatch(each) is None:
             raise InvalidSetting(
                 f"serving.allow_origins: {each!r} is no origin; write one as https://app.example, without a path, or *",
                 field="serving.allow_origins",
             )
+
+
+def with_cors(app: AsgiApp, origins: Sequence[str]) -> AsgiApp:
+    """Return the application, open to pages of these origins; as it is where there are none."""
+    check_origins(origins)
     return _Cors(app, frozenset(origins)) if origins else app
 
 

@@ -101,6 +101,8 @@ def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
         ("MUNINN__SESSION_IDLE_GAP_S", "0.5", 0.5),
         ("TOOLS__MODULES", "a, b.c ,", ("a", "b.c")),
         ("TOOLS__MODULES", "", ()),
+        ("TOOLS__MODULES", ' ["a", "b.c"]', ("a", "b.c")),
+        ("CONNECTORS__ALLOW_PRIVATE", "[::1], 10.0.0.1", ("[::1]", "10.0.0.1")),
         ("MINING__MAX_GAP_MS", "1500", 1500),
         ("MINING__MAX_GAP_MS", "null", None),
         ("MINING__MIN_SUPPORT", "1e-3", 0.001),
