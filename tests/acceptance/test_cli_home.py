@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -207,6 +209,17 @@ def test_config_check_refuses_what_is_misspelt(tmp_path: Path) -> None:
     ended = shell.run("config", "check", env={"TWINRAVEN__SERVING__ALLOW_ORIGINS": "https://app.example/path"})
     assert ended.code == 2
     assert "serving.allow_origins" in ended.err
+
+
+def test_settings_are_checked_without_a_web_server(tmp_path: Path) -> None:
+    """What a lean installation lacks is not needed to look at its settings."""
+    home_in(tmp_path)
+    program = (
+        "import sys; sys.modules.update(uvicorn=None, starlette=None, mcp=None); from twinraven.cli import main; "
+        "sys.exit(main(['config', 'check']) or main(['doctor']))"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 def test_config_can_be_looked_at_before_there_is_a_home(tmp_path: Path) -> None:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from twinraven.foundation.errors import InvalidSetting
-from twinraven.serving.listening import AsgiApp, Message, Receive, Scope, Send
+
+if TYPE_CHECKING:
+    # Settings are checked where no web server is installed, too.
+    from twinraven.serving.listening import AsgiApp, Message, Receive, Scope, Send
 
 _ORIGIN: Final = re.compile(r"https?://(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(:[0-9]{1,5})?")
 _ANY: Final = "*"
