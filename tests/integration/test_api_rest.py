@@ -187,6 +187,19 @@ async def test_if_none_match_keeps_a_change_from_what_is_there(client: httpx2.As
     assert (await client.patch(place, json={"enabled": False}, headers=other)).status_code == 200
 
 
+async def test_conditions_on_what_has_no_tag_are_not_passed_over(client: httpx2.AsyncClient) -> None:
+    """Whoever asks for a version of what has none is refused, rather than changing what somebody else has changed."""
+    place = (await client.post("/v1/conversations", json={"title": "old"})).headers["location"]
+    for name, value in (("If-Match", '"1"'), ("If-None-Match", "*")):
+        refused = await client.patch(place, json={"title": "new"}, headers={name: value})
+        assert (refused.status_code, refused.json()["details"]["field"]) == (412, name)
+    assert (await client.get(place)).json()["title"] == "old"
+    for headers in ({"If-Match": "*"}, {"If-None-Match": '"1"'}, {}):
+        assert (await client.patch(place, json={"title": "new"}, headers=headers)).status_code == 200
+    made = await client.post("/v1/conversations", json={}, headers={"If-None-Match": "*", "If-Match": '"1"'})
+    assert made.status_code == 201
+
+
 async def test_a_body_in_an_unknown_encoding_is_refused_as_such(client: httpx2.AsyncClient) -> None:
     """A packed body is 415 and the answer says which encodings are taken, not that it is no text."""
     packed = gzip.compress(b'{"name": "bob"}')

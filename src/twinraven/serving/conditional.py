@@ -54,6 +54,8 @@ def condition_of(headers: Mapping[bytes, bytes], name: str) -> Condition | None:
 def wanted_versions(route: Route, condition: Condition | None) -> list[str | None]:
     """Return the versions that a change may be made to, one of which must be the current; None stands for any."""
     if route.matching == "no":
+        if condition is not None and not condition.is_any and route.is_change:
+            raise StaleState("this has no ETag, so If-Match names no version of it", field="If-Match")
         return [None]
     if condition is None:
         if route.matching == "must":

@@ -153,6 +153,11 @@ class Route:
     note: str = ""
 
     @property
+    def is_change(self) -> bool:
+        """Whether it changes or removes what its path names, so that If-Match may speak of it."""
+        return self.method in ("PUT", "PATCH", "DELETE")
+
+    @property
     def is_looking(self) -> bool:
         """Whether it changes nothing that a viewer may not change."""
         return self.method == "GET" or self.for_viewers

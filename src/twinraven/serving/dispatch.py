@@ -306,7 +306,10 @@ async def _located(route: Route, request: Request) -> Response:
 async def _refuse_known(routes: Routes, request: Request, exchange: HttpExchange) -> None:
     """Refuse a change under If-None-Match to what is there as it says."""
     shown = routes.get("GET")
-    if exchange.unless is None or exchange.is_safe or shown is None or not shown.route.is_tagged:
+    if exchange.unless is None or exchange.is_safe or shown is None:
+        return
+    # What has no tag is known by being there; a collection is always there, and is not what a POST makes.
+    if not shown.route.is_tagged and (not exchange.unless.is_any or exchange.method == "POST"):
         return
     asked = replace(request, query=shown.query_of(b""), body=None)
     current = await shown.route.handler(asked)

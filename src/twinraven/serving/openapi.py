@@ -177,7 +177,7 @@ def _codes(route: Route) -> dict[int, set[str]]:
         kinds += [TooLarge]
     if route.takes_key:
         kinds += [CallInProgress, IdempotencyConflict, EffectUnknown]
-    if route.matching != "no" or route.is_tagged:
+    if route.matching != "no" or route.is_tagged or route.is_change:
         kinds += [StaleState]
     if route.matching == "must":
         kinds += [MatchRequired]
