@@ -146,9 +146,16 @@ def test_a_tool_that_answers_where_the_record_failed_has_no_error_parity(tmp_pat
         body["output"] = {"always": "fine"}
         body["error_strategy"] = {**body["error_strategy"], "default_behavior": "skip", "abort_conditions": []}
         removal = {"step_index": 2, "tool_id": "delete_customer", "input_mapping": {"name": "$.parameters.email"}}
-        for number, change in enumerate(({}, {"output": None}, {"output": None, "steps": [*body["steps"], removal]})):
-            changed = SynthesizedTool.from_json({**body, **change})
-            made = run_to_end(raven.registry.draft("default", changed, evidence_hash=f"by hand {number}"))
+        changes: tuple[dict[str, Any], ...] = (
+            {},
+            {"output": None},
+            {"output": None, "steps": [*body["steps"], removal]},
+        )
+        changed = [SynthesizedTool.from_json({**body, **change}) for change in changes]
+        *_, made = [
+            run_to_end(raven.registry.draft("default", tool, evidence_hash=f"by hand {number}"))
+            for number, tool in enumerate(changed)
+        ]
     verdict = desk.json("validate", name, "--version", "2", code=1)
     assert (verdict["tool_version"], verdict["passed"], verdict["error_parity"]) == (2, False, False)
     assert verdict["equivalence_score"]["mean_similarity"] == 1.0

@@ -81,7 +81,7 @@ async def test_maintenance_is_asked_and_run_at_the_door(tmp_path: Path) -> None:
         looked = made(await home.door.get("/v1/maintenance"))
         assert (looked["dry_run"], [each["tool_id"] for each in looked["tools"]]) == (True, ["search_read"])
         assert looked["actions"] == []
-        failed = {"session_id": "s", "tool_id": "search_read", "input_params": {}, "error": "down"}
+        failed: dict[str, Any] = {"session_id": "s", "tool_id": "search_read", "input_params": {}, "error": "down"}
         made(await home.door.post("/v1/events", {"events": [failed, failed]}))
         for method, state in (("GET", ("promoted", None)), ("POST", ("retired", "failure_spike"))):
             report = made(await home.door.ask(method, "/v1/maintenance"))

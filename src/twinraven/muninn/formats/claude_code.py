@@ -247,12 +247,11 @@ def _hear(agent: _Agent, entry: dict[str, Any], block: Block, number: int) -> No
 
 def _cursor_result(call_id: Any, result: Any) -> Block:
     """Return a result that says by its only field how the call went."""
-    outcome, output = (
-        next(iter(cast("Block", result).items()), ("", None)) if isinstance(result, dict) else ("", result)
-    )
-    if outcome not in ("success", "error", "failure", "rejected"):
-        outcome, output = "success", result
-    return {"tool_use_id": call_id, "content": output, "is_error": outcome != "success"}
+    for outcome, output in cast("Block", result).items() if isinstance(result, dict) else ():
+        if outcome in ("success", "error", "failure", "rejected"):
+            return {"tool_use_id": call_id, "content": output, "is_error": outcome != "success"}
+        break
+    return {"tool_use_id": call_id, "content": result, "is_error": False}
 
 
 def _message(entry: dict[str, Any]) -> dict[str, Any]:

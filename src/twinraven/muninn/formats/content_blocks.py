@@ -27,22 +27,10 @@ def usual_blocks(part: Any) -> list[Block]:
     block = members_of(part, "a part of the content")
     if plain_text(block) is not None:
         return [block]
-    if isinstance(block.get("toolUse"), dict):
-        use = cast("Block", block["toolUse"])
-        return [_request(use.get("toolUseId"), use.get("name"), use.get("input"))]
-    if isinstance(block.get("toolResult"), dict) and "toolUseId" in block["toolResult"]:
-        result = cast("Block", block["toolResult"])
-        output = _plain(items_of(result.get("content"), "toolResult.content"))
-        return [_answer(result.get("toolUseId"), output, is_error=result.get("status") == "error")]
+    known = _of_framework(block)
+    if known is not None:
+        return [known]
     kind = str(block.get("type", ""))
-    if block.get("block_type") == "tool_call":
-        return [_llama_call(block)]
-    named = _NAMED.get(kind or str(block.get("block_type", block.get("content_type", ""))))
-    if named is not None:
-        return [named(block)]
-    for name, read in _WRAPPED.items():
-        if isinstance(block.get(name), dict):
-            return [read(cast("Block", block[name]), block)]
     if kind == "tool-invocation" and isinstance(block.get("toolInvocation"), dict):
         call = cast("Block", block["toolInvocation"])
         return _call_and_answer(call, str(call.get("toolName")), call.get("args"), "result")
@@ -52,6 +40,26 @@ def usual_blocks(part: Any) -> list[Block]:
         if kind.startswith("tool-"):
             return _call_and_answer(block, kind.removeprefix("tool-"), block.get("input"), "output")
     return [block]
+
+
+def _of_framework(block: Block) -> Block | None:
+    """Return the call or result that a block is in the form of one framework; None of any other block."""
+    if isinstance(block.get("toolUse"), dict):
+        use = cast("Block", block["toolUse"])
+        return _request(use.get("toolUseId"), use.get("name"), use.get("input"))
+    if isinstance(block.get("toolResult"), dict) and "toolUseId" in block["toolResult"]:
+        result = cast("Block", block["toolResult"])
+        output = _plain(items_of(result.get("content"), "toolResult.content"))
+        return _answer(result.get("toolUseId"), output, is_error=result.get("status") == "error")
+    if block.get("block_type") == "tool_call":
+        return _llama_call(block)
+    named = _NAMED.get(str(block.get("type") or block.get("block_type", block.get("content_type", ""))))
+    if named is not None:
+        return named(block)
+    for name, read in _WRAPPED.items():
+        if isinstance(block.get(name), dict):
+            return read(cast("Block", block[name]), block)
+    return None
 
 
 def plain_text(block: Block) -> str | None:
