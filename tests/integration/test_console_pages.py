@@ -353,7 +353,12 @@ async def test_stale_decision_keeps_the_note(tmp_path: Path) -> None:
         seen = hidden(await pages.text(target), "seen")
         first = await pages.post(target, verdict="grant", note="mine", seen=seen)
         assert first.status == 303
-        assert first.headers["location"] != f"/console/{target}"
+        onward = first.headers["location"].removeprefix("/console/")
+        assert not onward.startswith(target)
+        said = words(await pages.text(onward))
+        assert re.search(rf"Decided: approve , {waiting[0]['tool_id']} \S+", said), said[:600]
+        for nothing in ("nobody", "call%3Anobody", quote(f"call:{waiting[1]['approval_id']}", safe="")):
+            assert "Decided:" not in words(await pages.text(f"review?decided={nothing}"))
         late = await pages.post(target, verdict="deny", note="kept words", seen=seen)
         assert late.status in (409, 412)
         text = words(late.body.decode())

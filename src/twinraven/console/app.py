@@ -21,7 +21,7 @@ from twinraven.console.rendering import Renderer
 from twinraven.console.replies import PageReply, read_form
 from twinraven.console.static_files import StaticFiles
 from twinraven.console.views import PAGES
-from twinraven.console.views.waiting_items import waiting_count
+from twinraven.console.views.waiting_items import decided_before, waiting_count
 from twinraven.foundation.clock import iso, utc_now
 from twinraven.foundation.errors import TwinRavenError
 from twinraven.serving import AsgiApp, Authenticator, Receive, Scope, Send
@@ -151,6 +151,7 @@ class Console:
             "held": page.held or found.held,
             "begun": begun,
             "again_s": 0,
+            "decided": await decided_before(visit),
             "command": found.command,
             "asked": visit.api.asked,
         }

@@ -12,6 +12,7 @@ from twinraven.console.views.runs import answer_choices
 from twinraven.console.views.waiting_items import (
     AGAIN_S,
     KINDS,
+    after_decision,
     cost_of,
     everything_waiting,
     look_at,
@@ -65,7 +66,7 @@ async def decide_item(visit: PageRequest) -> PageView | Redirect:
         if refusal.status not in _REFUSED:
             raise
         return await _page(visit, refusal=refusal)
-    return Redirect(await next_waiting(visit, item_id))
+    return await after_decision(visit, item_id)
 
 
 async def _page(visit: PageRequest, *, refusal: ApiRefused | None) -> PageView:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from twinraven.console.api_caller import ApiRefused
 from twinraven.console.drawing.strip import strip
 from twinraven.console.page_requests import PageRequest, PageTable, PageView, Redirect, command_line
-from twinraven.console.views.waiting_items import AGAIN_S, look_at, next_waiting, plain_reason
+from twinraven.console.views.waiting_items import AGAIN_S, after_decision, look_at, next_waiting, plain_reason
 
 PAGES: Final = PageTable()
 _COMPARED: Final = 300
@@ -35,7 +35,7 @@ async def decide_call(visit: PageRequest) -> PageView | Redirect:
         if refusal.status not in _STALE:
             raise
         return await _page(visit, note=form.get("note", ""), refusal=refusal)
-    return Redirect(await next_waiting(visit, f"call:{approval_id}"))
+    return await after_decision(visit, f"call:{approval_id}")
 
 
 async def _page(visit: PageRequest, *, note: str, refusal: ApiRefused | None) -> PageView:

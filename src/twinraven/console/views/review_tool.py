@@ -10,7 +10,7 @@ from typing import Any, Final
 from twinraven.console.api_caller import ApiRefused, typed_value
 from twinraven.console.drawing.wiring import wiring
 from twinraven.console.page_requests import PageRequest, PageTable, PageView, Redirect, command_line
-from twinraven.console.views.waiting_items import AGAIN_S, look_at, next_waiting
+from twinraven.console.views.waiting_items import AGAIN_S, after_decision, look_at, next_waiting
 
 PAGES: Final = PageTable()
 _STALE: Final = (409, 412)
@@ -52,7 +52,7 @@ async def decide_tool(visit: PageRequest) -> PageView | Redirect:
         if refusal.status not in (*_STALE, 400):
             raise
         return await _page(visit, refusal=refusal)
-    return Redirect(await next_waiting(visit, f"learned_tool:{tool_id}@{visit.path['version']}"))
+    return await after_decision(visit, f"learned_tool:{tool_id}@{visit.path['version']}")
 
 
 async def _page(visit: PageRequest, *, refusal: ApiRefused | None) -> PageView:

@@ -9,13 +9,14 @@ from urllib.parse import quote
 
 from twinraven.console.api_caller import ApiRefused, api_path, members
 from twinraven.console.formatting import brief, percent
-from twinraven.console.page_requests import PageRequest
+from twinraven.console.page_requests import PageRequest, Redirect
 
 AGAIN_S: Final = 60
 """How often a page that is looked at says so; what it says holds for twice as long."""
 _MOST: Final = 200
 _MOST_TASKS: Final = 50
 _NOT_THEIRS: Final = (403, 404, 409)
+_NO_ITEM: Final = (400, 403, 404)
 KINDS: Final[Mapping[str, str]] = {
     "call": "calls",
     "learned_tool": "learned tools",
@@ -50,6 +51,16 @@ class WaitingItem:
     """Which others are looking at it just now."""
 
 
+@dataclass(frozen=True, slots=True)
+class DecidedItem:
+    """One item that was decided a moment ago, and where it is seen."""
+
+    name: str
+    about: str
+    decision: str
+    href: str
+
+
 async def everything_waiting(visit: PageRequest, kind: str = "") -> tuple[list[WaitingItem], int]:
     """Return the longest waiting, of one kind or of all, by urgency; and how much waits in all."""
     page = await visit.api.get("inbox", limit=_MOST, kind=kind or None)
@@ -69,6 +80,29 @@ async def next_waiting(visit: PageRequest, item_id: str) -> str:
     found, _ = await everything_waiting(visit)
     others = sorted((each for each in found if each.item_id != item_id), key=lambda each: bool(each.looking))
     return others[0].href if others else "/console/review"
+
+
+async def after_decision(visit: PageRequest, item_id: str) -> Redirect:
+    """Lead on to what waits next, where it is said what was decided."""
+    return Redirect(f"{await next_waiting(visit, item_id)}?decided={quote(item_id, safe='')}")
+
+
+async def decided_before(visit: PageRequest) -> DecidedItem | None:
+    """Return what was decided on the page before, as it stands now; None where the address names no such thing."""
+    item_id = visit.query.get("decided")
+    if not item_id:
+        return None
+    try:
+        item = await visit.api.get("inbox", item_id)
+    except ApiRefused as refusal:
+        if refusal.status not in _NO_ITEM:
+            raise
+        return None
+    if not item["decision"]:
+        return None
+    line = waiting_of(item, await task_names(visit, [item]))
+    learned = f"/console/learned/{quote(line.name, safe='')}"
+    return DecidedItem(line.name, line.about, item["decision"], learned if line.kind == "learned_tool" else line.href)
 
 
 async def look_at(visit: PageRequest, item_id: str) -> str:
