@@ -24,6 +24,7 @@ SECTIONS = ("muninn", "mining", "validation", "retention")
 KEYS = [
     *(each.key for each in describe_settings() if each.key.partition(".")[0] in SECTIONS),
     "learning.trust_unnamed",
+    "learning.max_work",
 ]
 CUSTOMERS, OTHERS = 120, 20
 CHAIN = ("find_customer", "load_customer")
@@ -313,6 +314,16 @@ def check_unnamed(desk: Desk) -> None:
         assert bool(own.json("learn")["proven"]) is trusted
 
 
+def check_learning_work(desk: Desk) -> None:
+    own = fresh(desk, "learning-work")
+    own.record_all([(f"s{number:03}", customer_steps(number)) for number in range(400)])
+    for most, learned in ((5_000_000, True), (1_000, False)):
+        own.configure(learning={"max_work": most})
+        found = own.json("learn")
+        assert (found["chains"] > 0, found["drafts"] > 0) == (True, learned)
+    assert "learning.max_work" in own.run("learn")
+
+
 def check_similarity(desk: Desk) -> None:
     chain = desk.mine()[CHAIN]
     name = desk.json("synthesize", chain["chain_id"])["tool_id"]
@@ -358,5 +369,6 @@ CHECKS: dict[str, Check] = {
     "validation.min_uses": check_validation("min_uses", 1_000),
     "validation.max_latency_ratio": check_validation("max_latency_ratio", 0.5),
     "learning.trust_unnamed": check_unnamed,
+    "learning.max_work": check_learning_work,
     "retention.days": check_retention,
 }

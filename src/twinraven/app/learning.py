@@ -149,6 +149,7 @@ def learning_config(home: Home) -> LearningConfig:
         criteria=criteria,
         max_tools=home.settings.learning.max_tools,
         max_extra_calls=home.settings.learning.max_extra_calls,
+        max_work=home.settings.learning.max_work,
         list_writes=home.settings.learning.list_writes,
         trust_unnamed=home.settings.learning.trust_unnamed,
         sample=sample_limits(home),

@@ -57,6 +57,8 @@ class LearningConfig:
     """Whether a tool may be proposed that writes once for each element of a list that a read gave."""
     trust_unnamed: bool = False
     """Whether sessions that name nobody are one's own, so that what few of them do may be learned, too."""
+    max_work: int = 5_000_000
+    """Calls of candidate chains that a round looks at."""
     sample: SampleLimits = field(default_factory=SampleLimits)
 
 
@@ -182,7 +184,8 @@ class Learner:
         report.chains = self.mine(sessions) if window is None else window.chains
         say(f"wiring {len(report.chains)} chains")
         votes = self.votes(sessions, window)
-        drafts = self._cross_fit_all(report, sessions, votes)
+        share = 1.0 if window is None else len(sessions) / max(1, window.relevant)
+        drafts = self._cross_fit_all(report, sessions, votes, self._affordable(report.chains, share))
         rehearsal = Rehearsal(RecordedAnswers(sessions), self.index, self._facts.writes)
         for number, (chain, fitted) in enumerate(drafts):
             say(f"replaying draft {number + 1} of {len(drafts)}: {fitted.tool.tool_id}")
@@ -229,13 +232,34 @@ class Learner:
         drawn = 1.0 if window is None or not window.sessions else window.relevant / window.sessions
         return Votes(sessions, drawn=drawn, trusted=self._config.trust_unnamed)
 
+    def _affordable(self, chains: Sequence[CandidateChain], share: float) -> set[tuple[str, ...]]:
+        """Return the chains whose calls a round looks at, the most valuable first; `share` of them are in the sample.
+
+        Sessions can be made such that very many chains are frequent, and a round would go on for days.
+        """
+        left, found = self._config.max_work / share, set[tuple[str, ...]]()
+        for chain in sorted(chains, key=lambda chain: (-chain.value, chain.tools)):
+            left -= chain.occurrences * len(chain.tools)
+            if left < 0:
+                break
+            found.add(chain.tools)
+        return found
+
     def _cross_fit_all(
-        self, report: LearningReport, sessions: Sequence[SessionTrace], votes: Votes
+        self,
+        report: LearningReport,
+        sessions: Sequence[SessionTrace],
+        votes: Votes,
+        affordable: AbstractSet[tuple[str, ...]],
     ) -> list[tuple[CandidateChain, CrossFitted]]:
         """Return a tool for each chain that can be wired and only reads; two chains that end as one tool count once."""
         drafts: dict[bytes, tuple[CandidateChain, CrossFitted]] = {}
         folds = Folds(sessions)
         for chain in report.chains:
+            if chain.tools not in affordable:
+                most = f"{self._config.max_work:,} calls of candidate chains"
+                report.refused[chain.tools] = f"a round looks at {most}, the most valuable first (learning.max_work)"
+                continue
             fitted = self._proposable(self._cross_fit(chain, folds, votes, with_writes=self._config.list_writes))
             if isinstance(fitted, str):
                 report.refused[chain.tools] = fitted

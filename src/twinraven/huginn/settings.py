@@ -73,6 +73,11 @@ class LearningSettings:
         Number(0, 10),
         "Most calls that nobody needed which all tools of a round may make, as a share of the recorded calls.",
     )
+    max_work: int = setting(
+        5_000_000,
+        Integer(1_000),
+        "Most calls of candidate chains that a round looks at, those of the most valuable chains first.",
+    )
     list_writes: bool = setting(
         False, Flag(), "Propose tools that write once for each element of a list that a read gave, too."
     )
