@@ -397,7 +397,8 @@ def test_a_file_of_no_known_format_is_told_in_two_short_lines(tmp_path: Path) ->
         2,
         "twinraven: error: no known format of traces was recognised; the first line is not JSON, it begins with 'a'",
     )
-    assert fix.startswith("fix: state the format with --format, or write one of those known: otlp, langfuse,")
+    assert fix.startswith("fix: export it as JSON of a format known (otlp, langfuse,")
+    assert '"session_id"' in fix
 
 
 def test_sessions_that_several_files_tell_of_count_once(tmp_path: Path) -> None:

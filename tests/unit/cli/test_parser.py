@@ -54,7 +54,7 @@ def test_every_help_text_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> Non
         wide = [line for line in text.partition("\nexample:\n")[0].splitlines() if len(line) > 80]
         assert not wide, parser.prog
     reads = next(parser for parser in COMMANDS if parser.prog == "twinraven import").format_help()
-    assert "pydantic-ai, otlp" in " ".join(reads.split())
+    assert "pydantic-ai, chat, otlp" in " ".join(reads.split())
 
 
 def test_groups_are_named_once() -> None:
