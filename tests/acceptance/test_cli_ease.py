@@ -233,6 +233,23 @@ def test_ctrl_c_ends_a_command_that_computes(tmp_path: Path) -> None:
     assert (started.returncode, err) == (130, b"twinraven: interrupted\n")
 
 
+_TOLD_TWICE = """
+import signal, threading
+from twinraven.cli import interrupts
+
+leaving = interrupts._Leaving("")
+leaving._first.acquire()
+leaving.on_signal(signal.SIGINT, None)
+print("goes on")
+"""
+
+
+def test_ctrl_c_that_two_threads_notice_ends_the_command() -> None:
+    """The thread that came first may wait for the interpreter, which the other must not take back to what it did."""
+    ended = subprocess.run([sys.executable, "-c", _TOLD_TWICE], capture_output=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, b"", b"")
+
+
 _ENDLESS = """
 import threading
 

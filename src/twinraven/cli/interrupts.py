@@ -11,11 +11,13 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
 INTERRUPTED: Final = 130
+_MOMENT_S: Final = 0.5
 
 
 @contextmanager
@@ -87,4 +89,8 @@ class _Leaving:
     def _leave(self) -> None:
         if self._first.acquire(blocking=False):
             os.write(2, self._words)
-            os._exit(INTERRUPTED)
+        else:
+            # The other has said so and ends the process once it gets the interpreter back, let go for writing. The
+            # main thread may come from a call that keeps it for years: it waits here, instead of going back there.
+            time.sleep(_MOMENT_S)
+        os._exit(INTERRUPTED)

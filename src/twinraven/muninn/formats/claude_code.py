@@ -247,11 +247,10 @@ def _hear(agent: _Agent, entry: dict[str, Any], block: Block, number: int) -> No
 
 def _cursor_result(call_id: Any, result: Any) -> Block:
     """Return a result that says by its only field how the call went."""
-    for outcome, output in cast("Block", result).items() if isinstance(result, dict) else ():
-        if outcome in ("success", "error", "failure", "rejected"):
-            return {"tool_use_id": call_id, "content": output, "is_error": outcome != "success"}
-        break
-    return {"tool_use_id": call_id, "content": result, "is_error": False}
+    told: Block = cast("Block", result) if isinstance(result, dict) else {"success": result}
+    outcome = next((name for name in ("success", "error", "failure", "rejected") if name in told), None)
+    content: Any = told if outcome is None else told[outcome]
+    return {"tool_use_id": call_id, "content": content, "is_error": outcome not in (None, "success")}
 
 
 def _message(entry: dict[str, Any]) -> dict[str, Any]:
