@@ -17,7 +17,7 @@ from mcp.client.session import ClientSession, IncomingMessage
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
-from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, METHOD_NOT_FOUND, REQUEST_TIMEOUT
+from mcp_types import INVALID_REQUEST, METHOD_NOT_FOUND, REQUEST_TIMEOUT
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import RootModel, ValidationError
 
@@ -31,7 +31,7 @@ from twinraven.connectors.mcp.model import Definition, Listing, UpstreamCapabili
 from twinraven.connectors.mcp.servers import ServerConfig
 from twinraven.connectors.mcp.task_calls import run_task
 from twinraven.connectors.mcp.web import web_link
-from twinraven.connectors.mcp.wire import NOT_SENT
+from twinraven.connectors.mcp.wire import NOT_SENT, is_closed
 from twinraven.foundation.errors import InvalidOutput, ToolError, ToolTimeout, ToolUnavailable
 
 INPUT_REQUIRED: Final = "input_required"
@@ -237,7 +237,7 @@ class UpstreamConnection:
             self.lost.set()
             reason = "it forgot our session" if gone else error.message
             return ToolUnavailable(f"{name!r} is not available: {reason}", server=name)
-        if error.code == CONNECTION_CLOSED:
+        if is_closed(error):
             how = f"{name!r} ended the connection while {tool!r} was running"
             reason = self._link.faults.reason
             if reason is not None:
@@ -352,7 +352,7 @@ async def _is_handshake(server: ServerConfig, session: ClientSession) -> bool:
     try:
         await _shake_hands(server, session)
     except MCPError as error:
-        if error.code in (CONNECTION_CLOSED, NOT_SENT):
+        if _is_gone(error):
             raise
         return False
     return True
@@ -378,7 +378,7 @@ async def _agree_late(server: ServerConfig, session: ClientSession, discovering:
 def _is_discovered(discovering: asyncio.Future[Any]) -> bool:
     """Return whether the server speaks the newest revision; raises where it is gone."""
     error = discovering.exception()
-    if isinstance(error, MCPError) and error.code in (CONNECTION_CLOSED, NOT_SENT):
+    if isinstance(error, MCPError) and _is_gone(error):
         raise error
     if error is not None and not isinstance(error, (MCPError, RuntimeError, ValidationError)):
         raise error
@@ -390,3 +390,7 @@ async def _shake_hands(server: ServerConfig, session: ClientSession) -> None:
         await session.initialize()
     except ValidationError as error:
         raise _wrong_answer(server, "initialize", error) from error
+
+
+def _is_gone(error: MCPError) -> bool:
+    return error.code == NOT_SENT or is_closed(error)

@@ -150,15 +150,19 @@ class StreamableDispatcher(MessageDispatcher):
         if status < 400:
             where = str(response.request.url.join(response.headers.get("location", "")).copy_with(query=None))
             return MCPError(INVALID_REQUEST, f"it redirects to {where}; use that address if it is the server's own")
+        said: MCPError | None = None
         if kind.startswith(_JSON):
             with suppress(InvalidInput):
                 found = parse_json(await _whole(response), field="message")
                 if isinstance(found, dict) and isinstance(cast("Message", found).get("error"), dict):
-                    return peer_error(cast("Message", found)["error"])
-        if status != 404:
-            return MCPError(INTERNAL_ERROR, f"the server answered with HTTP {status}")
+                    said = peer_error(cast("Message", found)["error"])
+        if self._session_id is not None and (status == 404 or (status == 400 and said and _is_about_session(said))):
+            return session_over()
+        if said is not None:
+            return said
         # Without a session this is how a server says over HTTP that it does not know the method.
-        return MCPError(METHOD_NOT_FOUND, "Not Found") if self._session_id is None else session_over()
+        known = {404: MCPError(METHOD_NOT_FOUND, "Not Found")}
+        return known.get(status) or MCPError(INTERNAL_ERROR, f"the server answered with HTTP {status}")
 
     async def _take_events(self, response: httpx2.Response, request_id: RequestId) -> None:
         """Read a request's stream up to its answer, and ask for it again where it breaks off in between."""
@@ -285,6 +289,12 @@ class _Place:
 def session_over() -> MCPError:
     """Build the error of a request whose session the server does not know any more."""
     return MCPError(INVALID_REQUEST, "Session terminated")
+
+
+def _is_about_session(error: MCPError) -> bool:
+    """Return whether a request was refused for its session: some servers that forgot one do not answer with 404."""
+    words = error.message.lower()
+    return "session" in words or "not initialized" in words
 
 
 async def _parts(response: httpx2.Response) -> AsyncIterator[bytes]:

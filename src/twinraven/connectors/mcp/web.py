@@ -18,14 +18,13 @@ from httpcore2 import AsyncConnectionPool, AsyncNetworkBackend
 from mcp.client.sse import sse_client
 from mcp.shared.dispatcher import Dispatcher
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
-from mcp_types import CONNECTION_CLOSED
 
 from twinraven.connectors.addresses import AddressGuard
 from twinraven.connectors.bodies import ACCEPTED, Gunzip, gunzip_of
 from twinraven.connectors.mcp.connection_stack import ConnectionStack
 from twinraven.connectors.mcp.servers import ServerConfig
 from twinraven.connectors.mcp.streamable import StreamableDispatcher
-from twinraven.connectors.mcp.wire import NOT_SENT
+from twinraven.connectors.mcp.wire import CLOSED, NOT_SENT
 from twinraven.connectors.network import GuardedNetwork
 from twinraven.connectors.streams import AsyncioNetwork
 from twinraven.foundation.canonical import canonical_json
@@ -111,7 +110,7 @@ class CappedTransport(httpx2.AsyncBaseTransport):
             # Such as a server that closes an idle connection at the moment of the request: that request alone is lost.
             if request.method != "POST":
                 raise
-            return _error_response(request, 502, CONNECTION_CLOSED, f"the request was not answered: {error}")
+            return _error_response(request, 502, CLOSED, f"the request was not answered: {error}")
         refusal = _REFUSALS.get(response.status_code)
         if refusal is not None and request.method == "POST":
             await response.aclose()

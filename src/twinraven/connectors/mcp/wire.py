@@ -25,6 +25,12 @@ Message = dict[str, Any]
 
 NOT_SENT: Final = -32_950
 """The code of our own error for a request that never left."""
+CLOSED: Final = -32_951
+"""The code of our own error for a request that was not answered before its connection ended.
+
+The code of the protocol's libraries for that is what many servers put into any error of theirs.
+"""
+_CLOSED_WORDS: Final = "Connection closed"
 
 
 @dataclass(slots=True)
@@ -86,7 +92,12 @@ def unsent() -> MCPError:
 
 
 def closed() -> MCPError:
-    return MCPError(code=CONNECTION_CLOSED, message="Connection closed")
+    return MCPError(code=CLOSED, message=_CLOSED_WORDS)
+
+
+def is_closed(error: MCPError) -> bool:
+    """Return whether a request failed because its connection ended, as the SDK's transport of SSE says it, too."""
+    return error.code == CLOSED or (error.code == CONNECTION_CLOSED and error.message == _CLOSED_WORDS)
 
 
 def peer_error(error: Any) -> MCPError:

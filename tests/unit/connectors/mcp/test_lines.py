@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mcp.shared.exceptions import MCPError
-from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT
+from mcp_types import REQUEST_TIMEOUT
 
 from twinraven.connectors import LineDispatcher
-from twinraven.connectors.mcp.wire import NOT_SENT
+from twinraven.connectors.mcp.wire import CLOSED, NOT_SENT
 
 
 class Wire(asyncio.WriteTransport):
@@ -137,7 +137,7 @@ async def test_the_end_of_the_pipe_wakes_everybody() -> None:
     peer.line.connection_lost(None)
     with pytest.raises(MCPError) as caught:
         await asking
-    assert caught.value.code == CONNECTION_CLOSED
+    assert caught.value.code == CLOSED
     with pytest.raises(MCPError) as caught:
         await peer.line.send_raw_request("ask", None)
     assert caught.value.code == NOT_SENT

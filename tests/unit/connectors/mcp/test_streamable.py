@@ -13,10 +13,11 @@ import httpx2
 import pytest
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
-from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
+from mcp_types import INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
 from mcp_types.version import LATEST_MODERN_VERSION
 
 from twinraven.connectors.mcp.streamable import StreamableDispatcher
+from twinraven.connectors.mcp.wire import CLOSED
 
 URL = "http://server.example/mcp"
 JSON, EVENTS = {"content-type": "application/json"}, {"content-type": "text/event-stream"}
@@ -171,12 +172,12 @@ REFUSALS: dict[str, tuple[int, Answer]] = {
     "no JSON": (PARSE_ERROR, lambda _: httpx2.Response(200, headers=JSON, content=b"{")),
     "an event that is no JSON": (PARSE_ERROR, lambda _: stream(b"data: {\n\n")),
     "a message that is no answer": (
-        CONNECTION_CLOSED,
+        CLOSED,
         lambda _: httpx2.Response(200, headers=JSON, json={"method": "x"}),
     ),
     "a method it does not know": (METHOD_NOT_FOUND, lambda _: httpx2.Response(404)),
-    "a stream without an answer": (CONNECTION_CLOSED, lambda _: stream(b": hello\n\n")),
-    "a stream that breaks": (CONNECTION_CLOSED, lambda _: stream(b": hello\n\n", breaks=True)),
+    "a stream without an answer": (CLOSED, lambda _: stream(b": hello\n\n")),
+    "a stream that breaks": (CLOSED, lambda _: stream(b": hello\n\n", breaks=True)),
     "a redirect elsewhere": (
         INVALID_REQUEST,
         lambda _: httpx2.Response(307, headers={"location": "https://elsewhere.example/mcp"}),
@@ -225,6 +226,37 @@ async def test_a_session_is_kept_and_given_up() -> None:
         assert {one.headers["mcp-session-id"] for one in others} == {"s1"}
         assert {one.headers[MCP_PROTOCOL_VERSION_HEADER] for one in others} == {"2025-06-18"}
         assert [one.method for one in others] == ["POST", "GET", "POST", "DELETE"]
+
+
+FORGOTTEN: dict[str, tuple[int, Any]] = {
+    "as the protocol says": (404, None),
+    "with words of its own": (404, {"code": -32001, "message": "Session not found"}),
+    "as a bad request": (400, {"code": -32000, "message": "Bad Request: No valid session ID provided"}),
+    "as one that was never opened": (400, {"code": -32000, "message": "Bad Request: Server not initialized"}),
+}
+
+
+@pytest.mark.parametrize("how", FORGOTTEN)
+async def test_a_session_that_a_server_forgot_is_over(how: str) -> None:
+    """However it says so: nothing was run, and the connection is to be made anew. Other refusals are its own words."""
+    status, error = FORGOTTEN[how]
+    refusal = {} if error is None else {"jsonrpc": "2.0", "id": None, "error": error}
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        if json.loads(request.content)["method"] == "initialize":
+            return httpx2.Response(200, headers={**JSON, "mcp-session-id": "s1"}, json=result({}))
+        if json.loads(request.content)["method"] == "tools/list":
+            return httpx2.Response(400, headers=JSON, json={"error": {"code": -32000, "message": "Bad Request: no"}})
+        return httpx2.Response(status, headers=JSON, json=refusal)
+
+    async with link(answer) as (made, _):
+        with pytest.raises(MCPError, match="session|initialized" if status == 400 else "Not Found|Session not found"):
+            await made.send_raw_request("tools/call", {})
+        await made.send_raw_request("initialize", {})
+        with pytest.raises(MCPError, match="Session terminated"):
+            await made.send_raw_request("tools/call", {})
+        with pytest.raises(MCPError, match="Bad Request: no"):
+            await made.send_raw_request("tools/list", {})
 
 
 async def test_a_stream_that_breaks_off_goes_on_where_it_was() -> None:
@@ -281,7 +313,7 @@ async def test_an_event_without_an_end_ends_the_connection() -> None:
     async with link(lambda _: stream(*[b"data: " + b"x" * 100] * 100, waits=True), faults=faults) as (made, _):
         with pytest.raises(MCPError) as raised:
             await made.send_raw_request("tools/call", None)
-        assert raised.value.code == CONNECTION_CLOSED
+        assert raised.value.code == CLOSED
         assert faults == ["the stream has an event of more than 1000 bytes"]
         with pytest.raises(MCPError, match="closed"):
             await made.send_raw_request("tools/call", None)
