@@ -54,6 +54,14 @@ def test_a_second_import_of_the_same_file_only_counts_duplicates(tmp_path: Path)
     assert second == {**counts, "events": 0, "duplicates": 4500}
 
 
+def test_a_long_session_is_shown_whole(tmp_path: Path) -> None:
+    """Commands that read without an event loop read any number of calls, which are made ready in slices."""
+    shell = home_in(tmp_path)
+    shell.succeed("import", str(calls_file(tmp_path / "long.jsonl", [call("long", n) for n in range(200)])))
+    assert len(shell.json("sessions", "show", "long")) == 200
+    assert len(shell.json("events", "list", "--limit", "150")) == 150
+
+
 def test_broken_lines_are_reported_by_number_and_the_rest_is_imported(tmp_path: Path) -> None:
     """One bad line costs that line alone, and the command still succeeds with a warning."""
     shell = home_in(tmp_path)

@@ -158,9 +158,10 @@ class _OnThisThread:
 
 
 def _answer(question: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that never waits."""
+    """Run a coroutine that never waits; it may give others a turn, of whom there are none."""
     try:
-        question.send(None)
+        while question.send(None) is None:
+            pass
     except StopIteration as done:
         return done.value
     raise AssertionError("a question to the log waited for something; it needs an event loop")

@@ -6,7 +6,6 @@ neighbours come from the view `muninn_events`, which derives them per row; scans
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
@@ -14,6 +13,7 @@ from uuid import UUID
 
 from twinraven.foundation.clock import from_micros, now_micros, to_micros
 from twinraven.foundation.errors import InvalidInput, NotFound
+from twinraven.foundation.loop_turn import loop_turn
 from twinraven.muninn.columns import COLUMNS
 from twinraven.muninn.model import MuninnEvent, Outcome, Session, Verdict, check_name
 from twinraven.muninn.outcome_sql import TAGGED, is_rare, sessions_with
@@ -366,7 +366,7 @@ async def _to_events_in_slices(rows: Sequence[Row]) -> list[MuninnEvent]:
     found: list[MuninnEvent] = []
     for part in chunks(rows, _SLICE):
         if found:
-            await asyncio.sleep(0)
+            await loop_turn()
         found += _to_events(part)
     return found
 
