@@ -280,7 +280,7 @@ async def test_a_quiet_day_says_when_the_last_call_was(tmp_path: Path) -> None:
 async def test_a_page_that_is_asked_for_again_is_made_with_rests(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever opens a page gets it as soon as can be; one that goes on by itself leaves calls their turns."""
     monkeypatch.setattr("twinraven.console.rendering._SLICE_S", 0.0)
-    monkeypatch.setattr("twinraven.console.rendering._REST_S", 0.01)
+    monkeypatch.setattr("twinraven.console.app._REST_S", 0.01)
 
     async def seconds(**headers: str) -> float:
         begun = perf_counter()

@@ -24,6 +24,7 @@ from twinraven.console.views import PAGES
 from twinraven.console.views.waiting_items import decided_before, waiting_count
 from twinraven.foundation.clock import iso, utc_now
 from twinraven.foundation.errors import TwinRavenError
+from twinraven.foundation.loop_turn import resting
 from twinraven.serving import AsgiApp, Authenticator, Receive, Scope, Send
 from twinraven.tenancy import NotAuthenticated
 
@@ -35,6 +36,7 @@ _FOREIGN: Final = {
     "detail": "This form was not sent by a page of the console, so nothing was done.",
     "code": "FOREIGN_FORM",
 }
+_REST_S: Final = 0.003
 _SIGN_IN_LASTS_S: Final = 12 * 3600
 
 
@@ -124,20 +126,22 @@ class Console:
         begun = iso(utc_now())
         api = ApiCaller(self._api, scope, vouch)
         visit = PageRequest(api, me, values, _pairs(scope["query_string"]), form, parts)
-        try:
-            found = await page.view(visit)
-        except ApiRefused as refusal:
-            found = _problem(refusal.status, refusal.problem, refusal.correlation_id)
-        if isinstance(found, Redirect):
-            await reply.redirect(found.location, found.headers)
-        elif headers.get(b"hx-request") == b"true":
-            values = {"me": visit.me, "names": await _names(visit), **found.values}
-            await reply.page(found.status, await self._renderer.part(found.template, values))
-        else:
-            await self._show(page, visit, found, reply, begun=begun, rests=b"x-live" in headers)
+        # Nobody waits for a page that goes on by itself, so calls of agents are to notice it as little as can be.
+        with resting(_REST_S if b"x-live" in headers else 0.0):
+            try:
+                found = await page.view(visit)
+            except ApiRefused as refusal:
+                found = _problem(refusal.status, refusal.problem, refusal.correlation_id)
+            if isinstance(found, Redirect):
+                await reply.redirect(found.location, found.headers)
+            elif headers.get(b"hx-request") == b"true":
+                values = {"me": visit.me, "names": await _names(visit), **found.values}
+                await reply.page(found.status, await self._renderer.part(found.template, values))
+            else:
+                await self._show(page, visit, found, reply, begun=begun)
 
     async def _show(
-        self, page: ConsolePage, visit: PageRequest, found: PageView, reply: PageReply, *, begun: str, rests: bool
+        self, page: ConsolePage, visit: PageRequest, found: PageView, reply: PageReply, *, begun: str
     ) -> None:
         """Send a page in its frame; `begun` is when what it shows was begun to be read."""
         frame = {
@@ -155,7 +159,7 @@ class Console:
             "command": found.command,
             "asked": visit.api.asked,
         }
-        text = await self._renderer.page(found.template, {**frame, **found.values}, rests=rests)
+        text = await self._renderer.page(found.template, {**frame, **found.values})
         await reply.page(found.status, text)
 
     async def _static(self, path: Sequence[str], reply: PageReply) -> None:

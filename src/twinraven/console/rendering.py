@@ -6,7 +6,6 @@ characters. A part of a page is its main block without the frame.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from time import perf_counter
@@ -16,10 +15,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 
 from twinraven.console import formatting
+from twinraven.foundation.loop_turn import loop_turn
 
 _FOLDER = Path(__file__).parent / "templates"
-_SLICE_S: Final = 0.0005
-_REST_S: Final = 0.002
+_SLICE_S: Final = 0.00025
 _FILTERS: tuple[Callable[..., Any], ...] = (
     formatting.took,
     formatting.mark,
@@ -75,10 +74,8 @@ class Renderer:
         self._environment.filters.update({each.__name__: each for each in (*_FILTERS, *_NAMING)})
         self._environment.globals["static"] = address  # pyright: ignore[reportArgumentType] - any value may be global
 
-    async def page(self, template: str, values: Mapping[str, Any], *, rests: bool = False) -> str:
-        """Return a page; one that nobody waits for is made with rests, so that calls of agents hardly notice it."""
-        parts = self._environment.get_template(template).generate({**values, "is_part": False})
-        return await joined(parts, rest_s=_REST_S if rests else 0.0)
+    async def page(self, template: str, values: Mapping[str, Any]) -> str:
+        return await joined(self._environment.get_template(template).generate({**values, "is_part": False}))
 
     async def part(self, template: str, values: Mapping[str, Any]) -> str:
         """Return the main block of a page alone."""
@@ -86,16 +83,13 @@ class Renderer:
         return await joined(found.blocks["main"](found.new_context({**values, "is_part": True})))
 
 
-async def joined(parts: Iterable[str], *, rest_s: float = 0.0) -> str:
-    """Return a text made of parts; calls of agents that the same event loop serves go on between them.
-
-    A rest lets their threads have the interpreter, too, which a loop that goes on at once keeps for itself.
-    """
+async def joined(parts: Iterable[str]) -> str:
+    """Return a text made of parts; calls of agents that the same event loop serves go on between them."""
     made: list[str] = []
     until = perf_counter() + _SLICE_S
     for part in parts:
         made.append(part)
         if perf_counter() >= until:
-            await asyncio.sleep(rest_s)
+            await loop_turn()
             until = perf_counter() + _SLICE_S
     return "".join(made)

@@ -32,7 +32,7 @@ from twinraven.storage import Database, Row, Transaction, chunks, settled_arriva
 T = TypeVar("T")
 
 _LOG = "muninn_event_log"
-_SLICE = 64
+_SLICE = 16
 _EVENT = ", ".join(("arrival", *COLUMNS, "predecessor", "successor"))
 _SESSION_SUMMARIES = """
 SELECT s.session_id, s.event_count, s.started_at, s.ended_at, COALESCE(

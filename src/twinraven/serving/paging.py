@@ -6,7 +6,6 @@ because something else came or went. It belongs to the question it was given for
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 from collections.abc import Callable, Mapping, Sequence
@@ -17,11 +16,12 @@ import orjson
 
 from twinraven.foundation.canonical import canonical_json
 from twinraven.foundation.errors import InvalidInput
+from twinraven.foundation.loop_turn import loop_turn
 
 T = TypeVar("T")
 Place = list[Any]
 """Where something stands in its order: strings and whole numbers."""
-_SLICE = 64
+_SLICE = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ async def long_page_of(
     page = page_of(found, limit, place=place, show=lambda each: each)
     for begin in range(0, len(page.items), _SLICE):
         if begin:
-            await asyncio.sleep(0)
+            await loop_turn()
         page.items[begin : begin + _SLICE] = map(show, page.items[begin : begin + _SLICE])
     return page
 

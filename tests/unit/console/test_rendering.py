@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from time import perf_counter
 
 from twinraven.console.rendering import joined
+from twinraven.foundation.loop_turn import resting
 
 _DEAR_S = 0.002
 
@@ -39,5 +40,6 @@ async def test_others_go_on_between_the_slices_of_a_page() -> None:
 async def test_a_page_with_rests_leaves_the_processor_alone_in_between() -> None:
     """A rest is a time in which the loop does nothing, so that threads have the interpreter."""
     begun = perf_counter()
-    assert await joined(dear_parts(5), rest_s=0.02) == "0 1 2 3 4 "
+    with resting(0.02):
+        assert await joined(dear_parts(5)) == "0 1 2 3 4 "
     assert perf_counter() - begun >= 5 * (_DEAR_S + 0.02) * 0.99

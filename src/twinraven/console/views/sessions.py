@@ -124,7 +124,7 @@ async def _session_page(visit: PageRequest) -> PageView:
     is_full = query.get("idle") == "full"
     values = {
         "session": session,
-        "fall": lay_out(calls["items"], cut=not is_full),
+        "fall": await asyncio.to_thread(lay_out, calls["items"], cut=not is_full),
         "is_full": is_full,
         "chosen": None if chosen is None else chosen["event_id"],
         "event": chosen,
