@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import random
 import shutil
@@ -143,12 +144,23 @@ async def test_killed_workers_lose_nothing_and_repeat_nothing(raven: TwinRaven, 
 
 
 async def stop(raven: TwinRaven, pid: int) -> None:
-    """Stop a worker outside its transactions: nobody could take the lock of a SQLite file from a stopped process."""
+    """Stop a worker outside its transactions and changes of keys: a stopped process keeps the locks of files."""
     os.kill(pid, signal.SIGSTOP)
-    while isinstance(raven.database, SqliteDatabase) and not _is_writable(raven.database.path):
+    while not _is_free(raven):
         os.kill(pid, signal.SIGCONT)
         await asyncio.sleep(0.01)
         os.kill(pid, signal.SIGSTOP)
+
+
+def _is_free(raven: TwinRaven) -> bool:
+    """Return whether nobody holds the lock of the audit keys, or of a SQLite file."""
+    for lock in raven.home.glob("keys/.*.lock"):
+        with lock.open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+    return not isinstance(raven.database, SqliteDatabase) or _is_writable(raven.database.path)
 
 
 def _is_writable(path: Path) -> bool:

@@ -16,14 +16,18 @@ import hashlib
 import json
 import os
 import stat
+import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from twinraven.foundation.clock import now_micros
-from twinraven.foundation.errors import Conflict, InvalidSetting
+from twinraven.foundation.errors import Conflict, InvalidSetting, StorageBusy
+
+_PATIENCE_S: Final = 30.0
+_GLANCE_S: Final = 0.005
 
 KEY_BYTES = 32
 _PRIVATE_FILE, _PRIVATE_FOLDER = 0o600, 0o700
@@ -126,7 +130,7 @@ class KeyRing:
     @contextmanager
     def rotation(self) -> Generator[None]:
         """Be the only process on this machine that rotates; a second one is refused, not queued."""
-        with _locked(self._lock_path("rotation"), wait=False) as alone:
+        with _locked(self._lock_path("rotation"), patience_s=0) as alone:
             if not alone:
                 raise Conflict("another process is rotating these keys; wait for it to finish")
             yield
@@ -154,7 +158,11 @@ class KeyRing:
     @contextmanager
     def _changing(self) -> Generator[tuple[KeyGeneration, ...]]:
         _make_private_folder(self.path.parent)
-        with _locked(self._lock_path("lock"), wait=True):
+        path = self._lock_path("lock")
+        with _locked(path, patience_s=_PATIENCE_S) as is_held:
+            if not is_held:
+                held = f"another process has held {path} for {_PATIENCE_S:.0f} s"
+                raise StorageBusy(f"{held} to change keys; end that process if it is stopped")
             yield tuple(self._read())
         self.reload()
 
@@ -228,19 +236,24 @@ def _make_private_folder(folder: Path) -> None:
 
 
 @contextmanager
-def _locked(path: Path, *, wait: bool) -> Generator[bool]:
-    """Hold a lock that ends with the process, however it ends."""
+def _locked(path: Path, *, patience_s: float) -> Generator[bool]:
+    """Hold a lock that ends with its process; a process that is merely stopped keeps it, so waiting has an end."""
     import fcntl
 
     _make_private_folder(path.parent)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, _PRIVATE_FILE)
+    until = time.monotonic() + patience_s
+    is_held = False
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            yield False
-            return
-        yield True
+        while not is_held:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                is_held = True
+            except BlockingIOError:
+                if time.monotonic() >= until:
+                    break
+                time.sleep(_GLANCE_S)
+        yield is_held
     finally:
         os.close(descriptor)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import os
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 
 from twinraven.audit import KeyRing
 from twinraven.audit.key_files import fingerprint
-from twinraven.foundation.errors import Conflict, InvalidSetting
+from twinraven.foundation.errors import Conflict, InvalidSetting, StorageBusy
 
 
 @pytest.fixture
@@ -164,3 +165,15 @@ def test_two_rotations_at_once_are_refused(path: Path) -> None:
         pass
     with ring.rotation():
         pass
+
+
+def test_a_stopped_process_does_not_hold_others_for_ever(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever finds the lock of the keys held waits for a while and says whose it is; freed, the key is made."""
+    monkeypatch.setattr("twinraven.audit.key_files._PATIENCE_S", 0.05)
+    path.parent.mkdir(parents=True, mode=0o700)
+    with path.with_name(".kek.lock").open("wb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(StorageBusy, match="end that process if it is stopped"):
+            KeyRing(path).active()
+        assert not path.exists()
+    assert KeyRing(path).active().key
