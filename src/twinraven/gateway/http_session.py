@@ -49,8 +49,10 @@ _OVER_HTTP: Final = TransportContext(kind="streamable-http", can_send_request=Tr
 class EventResponse(Outbound):
     """One HTTP response that carries messages: that of a request, or the stream of what belongs to none."""
 
-    def __init__(self, session: HttpSession) -> None:
+    def __init__(self, session: HttpSession, request_id: RequestId | None = None) -> None:
         self._session = session
+        self.request_id = request_id
+        """The request that it answers, if any."""
         self._waiting: deque[bytes] = deque()
         self._news = asyncio.Event()
         self._room = asyncio.Event()
@@ -211,17 +213,14 @@ class HttpSession(MessageDispatcher):
         if self.is_closed:
             return
         super().close()
-        for request_id, (_, context) in self._serving.items():
-            assert isinstance(context.line, EventResponse)
-            context.line.end(_error(request_id, _CLOSED))
-        if self.own is not None:
-            self.own.end()
+        for response in self._open:
+            response.end(None if response.request_id is None else _error(response.request_id, _CLOSED))
 
     # What the door calls.
 
     def receive(self, message: Message, request: Request) -> EventResponse | None:
         """Take a message; returns the response of one that is a request."""
-        response = EventResponse(self)
+        response = EventResponse(self, message.get("id") if "method" in message else None)
         metadata = ServerMessageMetadata(request_context=request)
         self._used_at = self._clock()
         self.dispatch(message, MessageOrigin(response, metadata, _OVER_HTTP))

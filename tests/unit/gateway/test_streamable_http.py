@@ -326,3 +326,18 @@ async def test_the_end_of_the_door_ends_its_calls() -> None:
         await desk.is_called.wait()
     await asking
     assert reply.messages[0]["error"]["message"] == "Connection closed"
+
+
+async def test_the_end_of_a_session_ends_calls_that_share_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that uses an id twice gets an end for both responses, though only one can be cancelled by it."""
+    monkeypatch.setattr(http_session, "_PING_S", 0.01)
+    async with scene() as desk:
+        session = await desk.opened()
+        replies = [Reply(), Reply()]
+        asking = [asyncio.create_task(desk.ask(call("wait"), session=session, reply=reply)) for reply in replies]
+        await desk.is_called.wait()
+        await asyncio.sleep(0)
+        assert (await desk.ask(method="DELETE", session=session)).status == 200
+        async with asyncio.timeout(5):
+            await asyncio.gather(*asking)
+        assert [reply.messages[0]["error"]["message"] for reply in replies] == ["Connection closed"] * 2
